@@ -16,7 +16,9 @@ SPECULATIVE_METHODS = ("ngram", "draft_model", "eagle")
 def _check_int(owner: Any, name: str, minimum: int, why: str) -> None:
     value = getattr(owner, name)
     if type(value) is not int or value < minimum:
-        raise ValueError(f"{type(owner).__name__}.{name} is {value!r}, but must be an int of at least {minimum}: {why}.")
+        raise ValueError(
+            f"{type(owner).__name__}.{name} is {value!r}, but must be an int of at least {minimum}: {why}."
+        )
 
 
 def _check_bool(owner: Any, name: str) -> None:
@@ -68,7 +70,9 @@ class SchedulerConfig:
             _check_int(self, "max_num_scheduled_tokens", 1, "it is the token budget of a step (None for the default)")
         _check_int(self, "max_num_seqs", 1, "with no place in RUNNING nothing is ever admitted")
         _check_int(self, "max_model_len", 2, "a sequence holds at least one prompt token and one output token")
-        _check_int(self, "long_prefill_token_threshold", 0, "it caps one request's tokens in a step, and 0 turns it off")
+        _check_int(
+            self, "long_prefill_token_threshold", 0, "it caps one request's tokens in a step, and 0 turns it off"
+        )
         _check_bool(self, "enable_chunked_prefill")
         _check_bool(self, "scheduler_reserve_full_isl")
         _check_choice(self, "policy", SCHEDULING_POLICIES)

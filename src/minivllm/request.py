@@ -28,7 +28,7 @@ class RequestStatus(enum.IntEnum):
 
     @property
     def finish_reason(self) -> str | None:
-        """"stop", "length" or "abort"; None while the request is not finished."""
+        """Why it ended ("stop", "length", "abort"); None while it has not."""
         return _FINISH_REASONS.get(self)
 
 
@@ -41,11 +41,13 @@ _FINISH_REASONS = {
 
 def check_token_ids(owner: str, token_ids: Sequence[int]) -> None:
     """Raises ValueError, with ``owner`` as its subject, unless every token id is an int from 0 to 2**63 - 1."""
+    if not token_ids or (set(map(type, token_ids)) == {int} and 0 <= min(token_ids) and max(token_ids) < 1 << 63):
+        return
     for position, token_id in enumerate(token_ids):
         if type(token_id) is not int or not 0 <= token_id < 1 << 63:
             raise ValueError(
-                f"{owner} has {token_id!r} ({type(token_id).__name__}) at position {position}, but a token id is an int "
-                "of at least 0: encode the text with a tokenizer, and convert array elements with int()."
+                f"{owner} has {token_id!r} ({type(token_id).__name__}) at position {position}, but a token id is an "
+                "int of at least 0: encode the text with a tokenizer, and convert array elements with int()."
             )
 
 

@@ -5,7 +5,8 @@ Mirrors vllm/v1/core/block_pool.py (BlockPool, BlockHashToBlockMap).
 
 from collections.abc import Iterable, Sequence
 
-from minivllm.core.kv_cache_utils import BlockHash, FreeKVCacheBlockQueue, KVCacheBlock
+from minivllm.core.kv_cache_utils import FreeKVCacheBlockQueue, KVCacheBlock
+from minivllm.request import BlockHash
 
 
 class BlockHashToBlockMap:
@@ -22,20 +23,18 @@ class BlockHashToBlockMap:
         return next(iter(found.values())) if isinstance(found, dict) else found
 
     def insert(self, block_hash: BlockHash, block: KVCacheBlock) -> None:
-        found = self._cache.get(block_hash)
-        if found is None:
-            self._cache[block_hash] = block
-        elif isinstance(found, dict):
+        found = self._cache.setdefault(block_hash, block)
+        if isinstance(found, dict):
             found[block.block_id] = block
-        else:
+        elif found is not block:
             self._cache[block_hash] = {found.block_id: found, block.block_id: block}
 
     def pop(self, block_hash: BlockHash, block: KVCacheBlock) -> None:
-        found = self._cache[block_hash]
-        if isinstance(found, dict) and len(found) > 1:
+        found = self._cache.pop(block_hash)
+        if isinstance(found, dict):
             del found[block.block_id]
-        else:
-            del self._cache[block_hash]
+            if found:
+                self._cache[block_hash] = found
 
     def items(self) -> Iterable[tuple[BlockHash, list[KVCacheBlock]]]:
         """Every hash with its blocks, the one that a lookup finds first; for looking, not for scheduling."""
@@ -130,8 +129,8 @@ class BlockPool:
         A block without a hash can serve nobody, so it goes to the front of the free queue; one with a hash goes to the
         end, where it lives longest.
         """
-        without_hash = []
-        with_hash = []
+        without_hash: list[KVCacheBlock] = []
+        with_hash: list[KVCacheBlock] = []
         for block in ordered_blocks:
             block.ref_cnt -= 1
             if block.ref_cnt == 0 and not block.is_null:

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 from minivllm.config import EngineConfig
 from minivllm.core.block_pool import BlockPool
-from minivllm.core.kv_cache_utils import BlockHash, KVCacheBlock
+from minivllm.core.kv_cache_utils import KVCacheBlock
 from minivllm.core.single_type_kv_cache_manager import SingleTypeKVCacheManager, get_manager_for_kv_cache_spec
 from minivllm.kv_cache_interface import FullAttentionSpec, KVCacheSpec
-from minivllm.request import Request
+from minivllm.request import BlockHash, Request
 
 GroupBlocks = tuple[Sequence[KVCacheBlock], ...]
 """Blocks of every group, in the order of the groups."""
@@ -50,9 +50,13 @@ class KVCacheCoordinator(ABC):
     ) -> int:
         """Blocks that leave the free queue, over all groups; see SingleTypeKVCacheManager."""
         num_blocks = 0
-        for manager, blocks in zip(self.single_type_managers, new_computed_blocks, strict=True):
+        for manager in self.single_type_managers:
             num_blocks += manager.get_num_blocks_to_allocate(
-                request_id, num_tokens, blocks, total_computed_tokens, apply_admission_cap
+                request_id,
+                num_tokens,
+                new_computed_blocks[manager.kv_cache_group_id],
+                total_computed_tokens,
+                apply_admission_cap,
             )
         return num_blocks
 

@@ -84,8 +84,8 @@ class KVCacheManager:
             has_scheduled_reqs: whether others run; an idle engine ignores the watermark.
 
         Returns:
-            The new blocks, or None if more blocks are needed than are free. After None the free queue, tables and hashes
-            are as before, but for blocks that a sliding window had left behind: those are released either way.
+            The new blocks, or None if more blocks are needed than are free. After None all is as before, but for blocks
+            that a sliding window had left behind: those are released either way.
 
         Raises:
             ValueError: ``num_new_tokens`` is less than 1.
@@ -134,6 +134,16 @@ class KVCacheManager:
             # Draft tokens may be rejected, so only known tokens give a block its hash.
             coordinator.cache_blocks(request, min(num_computed_tokens + num_new_tokens, request.num_tokens))
         return new_blocks
+
+    def get_num_blocks_for_full_sequence(self, request: Request) -> int:
+        """Blocks that all known tokens of a waiting request take in an empty pool, as the full-sequence gate counts."""
+        return self.coordinator.get_num_blocks_to_allocate(
+            request.request_id,
+            min(request.num_tokens, self.max_model_len),
+            self.empty_kv_cache_blocks.blocks,
+            total_computed_tokens=0,
+            apply_admission_cap=True,
+        )
 
     def free(self, request: Request) -> None:
         """Drops the request's tables; its hashed blocks can be hit until somebody takes them."""

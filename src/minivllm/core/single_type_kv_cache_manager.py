@@ -8,9 +8,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 from minivllm.core.block_pool import BlockPool
-from minivllm.core.kv_cache_utils import BlockHash, KVCacheBlock
+from minivllm.core.kv_cache_utils import KVCacheBlock
 from minivllm.kv_cache_interface import FullAttentionSpec, KVCacheSpec, SlidingWindowSpec
-from minivllm.request import Request
+from minivllm.request import BlockHash, Request
 
 
 def cdiv(a: int, b: int) -> int:
@@ -65,7 +65,7 @@ class SingleTypeKVCacheManager(ABC):
             total_computed_tokens: computed tokens, the hit included.
             apply_admission_cap: True for the full-sequence gate, where a sliding window never needs the whole table.
         """
-        num_required_blocks = -(-num_tokens // self.block_size)
+        num_required_blocks = cdiv(num_tokens, self.block_size)
         if apply_admission_cap and self.max_admission_blocks_per_request is not None:
             num_required_blocks = min(num_required_blocks, self.max_admission_blocks_per_request)
         blocks = self.req_to_blocks.get(request_id)
@@ -118,21 +118,8 @@ class SingleTypeKVCacheManager(ABC):
         self.num_cached_block.pop(request_id, None)
         self.block_pool.free_blocks(reversed(blocks))
 
-    def remove_skipped_blocks(self, request_id: str, num_computed_tokens: int) -> None:
-        """Releases the blocks that no later token reads, and leaves the null block in their place."""
-        blocks = self.req_to_blocks.get(request_id)
-        if blocks is None:
-            return
-        num_skipped_blocks = self.get_num_skipped_tokens(num_computed_tokens) // self.block_size
-        null_block = self.block_pool.null_block
-        removed = []
-        for i in range(min(num_skipped_blocks, len(blocks)) - 1, -1, -1):
-            if blocks[i] is null_block:
-                break
-            removed.append(blocks[i])
-            blocks[i] = null_block
-        if removed:
-            self.block_pool.free_blocks(removed)
+    def remove_skipped_blocks(self, request_id: str, num_computed_tokens: int) -> None:  # noqa: B027
+        """Releases the blocks that no later token reads; under full attention there are none."""
 
     def get_num_skipped_tokens(self, num_computed_tokens: int) -> int:
         """Leading tokens that the next token does not read."""
@@ -207,6 +194,20 @@ class SlidingWindowManager(SingleTypeKVCacheManager):
 
     def get_num_skipped_tokens(self, num_computed_tokens: int) -> int:
         return max(num_computed_tokens - self.sliding_window + 1, 0)
+
+    def remove_skipped_blocks(self, request_id: str, num_computed_tokens: int) -> None:
+        """Releases the blocks left of the window and leaves the null block in their place."""
+        blocks = self.req_to_blocks.get(request_id, [])
+        num_skipped_blocks = self.get_num_skipped_tokens(num_computed_tokens) // self.block_size
+        null_block = self.block_pool.null_block
+        removed = []
+        for i in range(min(num_skipped_blocks, len(blocks)) - 1, -1, -1):
+            if blocks[i] is null_block:
+                break
+            removed.append(blocks[i])
+            blocks[i] = null_block
+        if removed:
+            self.block_pool.free_blocks(removed)
 
     def cache_blocks(self, request: Request, num_tokens: int) -> None:
         # A window of one token reads no earlier block, so no block could ever serve a hit.

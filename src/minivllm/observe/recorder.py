@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from minivllm.core.kv_cache_utils import BlockHash, KVCacheBlock, hash_block_tokens
+from minivllm.core.kv_cache_utils import KVCacheBlock, hash_block_tokens
 from minivllm.core.sched.scheduler import Scheduler
-from minivllm.request import Request
+from minivllm.request import BlockHash, Request
 
 Event = list[Any]
 """A name and what belongs to it, as in the traces: ``["touch", [3, 4]]``."""
@@ -98,16 +98,16 @@ class Recorder:
     def _wrap(self) -> None:
         manager = self.scheduler.kv_cache_manager
         pool = manager.block_pool
-        _around(manager, "get_computed_blocks", self._on_hit)
-        _around(manager, "allocate_slots", self._on_alloc)
-        _around(pool, "get_new_blocks", self._on_new)
-        _around(pool, "_maybe_evict_cached_block", self._on_evict)
-        _around(pool, "touch", self._on_touch)
-        _around(pool, "free_blocks", self._on_free)
-        _around(pool, "cache_full_blocks", self._on_cache)
+        around(manager, "get_computed_blocks", self._on_hit)
+        around(manager, "allocate_slots", self._on_alloc)
+        around(pool, "get_new_blocks", self._on_new)
+        around(pool, "_maybe_evict_cached_block", self._on_evict)
+        around(pool, "touch", self._on_touch)
+        around(pool, "free_blocks", self._on_free)
+        around(pool, "cache_full_blocks", self._on_cache)
         for single_type_manager in manager.coordinator.single_type_managers:
-            _around(single_type_manager, "cache_blocks", self._on_cache_blocks)
-        _around(self.scheduler, "_preempt_request", self._on_preempt)
+            around(single_type_manager, "cache_blocks", self._on_cache_blocks)
+        around(self.scheduler, "_preempt_request", self._on_preempt)
 
     def _on_hit(self, call: Callable[..., Any], request: Request) -> Any:
         result = call(request)
@@ -188,6 +188,7 @@ def _ids(blocks: Iterable[KVCacheBlock]) -> list[int]:
     return [block.block_id for block in blocks]
 
 
-def _around(owner: object, name: str, listener: Callable[..., Any]) -> None:
+def around(owner: object, name: str, listener: Callable[..., Any]) -> None:
+    """Has ``listener(method, *args)`` called in place of one object's method; the listener calls the method itself."""
     method = getattr(owner, name)
     setattr(owner, name, lambda *args, **kwargs: listener(method, *args, **kwargs))

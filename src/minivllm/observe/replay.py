@@ -226,10 +226,20 @@ def replay_trace(trace: dict[str, Any], with_events: bool = False) -> Difference
     Returns:
         The first difference, or None if there is none.
     """
-    replay = Replay(trace["config"], trace["requests"])
+    try:
+        replay = Replay(trace["config"], trace["requests"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise TraceError(f"trace {trace.get('name')!r}: its config or requests can't be run: {error!r}.") from error
     skipped = ("common",) if with_events else OPTIONAL_FIELDS
     replay.recorder.hashes.preload(trace["hashes"])
-    for expected, actual in zip(trace["steps"], replay.steps(), strict=False):
+    steps = replay.steps()
+    for expected in trace["steps"]:
+        try:
+            actual = next(steps)
+        except (
+            Exception
+        ) as error:  # whatever a broken core raises is a difference, and the next trace is still replayed
+            return Difference(expected["t"], "the engine", "a step", error)
         for key in expected.keys() | actual.keys():
             if key not in skipped:
                 difference = _compare(key, expected.get(key), actual.get(key))

@@ -51,7 +51,7 @@ class ToyModel:
 
     def sample(self, scheduler: Scheduler, output: SchedulerOutput) -> dict[str, list[int]]:
         """What ``Scheduler.update_from_output`` takes: accepted drafts and one more token, or none amid a prompt."""
-        sampled = {}
+        sampled: dict[str, list[int]] = {}
         for request_id in output.num_scheduled_tokens:
             request = scheduler.requests.get(request_id)
             if request is None or request.num_computed_tokens < request.num_tokens:

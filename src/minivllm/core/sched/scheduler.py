@@ -5,59 +5,16 @@ Mirrors vllm/v1/core/sched/scheduler.py (Scheduler). There is no prefill phase a
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 
 from minivllm.config import EngineConfig
-from minivllm.core.kv_cache_manager import KVCacheBlocks, KVCacheManager
+from minivllm.core.kv_cache_manager import KVCacheManager
 from minivllm.core.kv_cache_utils import RequestBlockHasher
+from minivllm.core.sched.diagnosis import diagnose_running, diagnose_waiting
 from minivllm.core.sched.output import CachedRequestData, EngineCoreOutput, NewRequestData, SchedulerOutput
 from minivllm.core.sched.request_queue import create_request_queue
-from minivllm.core.sched.utils import check_stop
-from minivllm.request import Request, RequestStatus, check_token_ids
-
-
-@dataclass(slots=True)
-class _Step:
-    """What one call of schedule() has decided so far.
-
-    Attributes:
-        token_budget: tokens that may still be scheduled.
-        input_budget: tokens and draft slots that the model's input still has room for.
-    """
-
-    token_budget: int
-    input_budget: int
-    draft_slots: int
-    running_reqs: list[Request] = field(default_factory=list)
-    new_reqs: list[Request] = field(default_factory=list)
-    resumed_reqs: list[Request] = field(default_factory=list)
-    preempted_req_ids: list[str] = field(default_factory=list)
-    num_scheduled_tokens: dict[str, int] = field(default_factory=dict)
-    spec_decode_tokens: dict[str, list[int]] = field(default_factory=dict)
-    new_blocks: dict[str, KVCacheBlocks] = field(default_factory=dict)
-
-    @property
-    def has_budget(self) -> bool:
-        return self.token_budget > 0 and self.input_budget > self.draft_slots
-
-    @property
-    def max_num_new_tokens(self) -> int:
-        """The most tokens that the next request can get."""
-        return min(self.token_budget, self.input_budget - self.draft_slots)
-
-    def charge(self, request_id: str, num_tokens: int) -> None:
-        self.num_scheduled_tokens[request_id] = num_tokens
-        self.token_budget -= num_tokens
-        self.input_budget -= num_tokens + self.draft_slots
-
-    def refund(self, request: Request) -> None:
-        """Takes a running request out of the step again."""
-        self.running_reqs.remove(request)
-        num_tokens = self.num_scheduled_tokens.pop(request.request_id)
-        self.token_budget += num_tokens
-        self.input_budget += num_tokens + self.draft_slots
-        self.new_blocks.pop(request.request_id, None)
-        self.spec_decode_tokens.pop(request.request_id, None)
+from minivllm.core.sched.step import Step
+from minivllm.core.sched.utils import check_draft_token_ids, check_sampled_token_ids, check_stop
+from minivllm.request import Request, RequestStatus
 
 
 class Scheduler:
@@ -130,16 +87,29 @@ class Scheduler:
                 f"Request {unknown[0]!r} is not in the scheduler, so it can't be finished: it was never added, or it "
                 "has finished."
             )
-        requests = [self.requests[request_id] for request_id in ids]
+        requests = {self.requests[request_id]: None for request_id in ids}
         self.running = [request for request in self.running if request not in requests]
         self.waiting.remove_requests(requests)
         for request in requests:
             request.status = finished_status
             self._free_request(request)
-        return requests
+        return list(requests)
 
     def has_unfinished_requests(self) -> bool:
         return bool(self.requests)
+
+    def diagnose(self) -> str | None:
+        """What stands still for ever, and why; None if everything moves on.
+
+        vLLM says nothing in these cases, and neither does ``schedule``: a request just gets no token any more.
+        """
+        for request in self.running:
+            diagnosis = diagnose_running(request, self.max_model_len)
+            if diagnosis is not None:
+                return diagnosis
+        if not self.waiting:
+            return None
+        return diagnose_waiting(self.waiting.peek_request(), len(self.waiting) - 1, self.config, self.kv_cache_manager)
 
     # ---- a step
 
@@ -149,9 +119,9 @@ class Scheduler:
         ``num_computed_tokens`` moves forward here, before the model has run; ``update_from_output`` takes back what
         the model rejects.
         """
-        step = _Step(
+        step = Step(
             token_budget=self.config.max_num_scheduled_tokens,
-            input_budget=self.scheduler_config.max_num_batched_tokens,
+            input_budget=self.scheduler_config.max_num_batched_tokens - self.draft_slots,
             draft_slots=self.draft_slots,
         )
         self._schedule_running(step)
@@ -159,18 +129,16 @@ class Scheduler:
             self._schedule_waiting(step)
         return self._make_output(step)
 
-    def _schedule_running(self, step: _Step) -> None:
+    def _schedule_running(self, step: Step) -> None:
         threshold = self.scheduler_config.long_prefill_token_threshold
         index = 0
-        while index < len(self.running) and step.has_budget:
+        while index < len(self.running) and (budget := step.max_num_new_tokens) > 0:
             request = self.running[index]
             num_new_tokens = request.num_tokens_with_spec - request.num_computed_tokens
             if 0 < threshold < num_new_tokens:
                 num_new_tokens = threshold
             # The sampled token has to fit behind the drafts, hence the - 1.
-            num_new_tokens = min(
-                num_new_tokens, step.max_num_new_tokens, self.max_model_len - request.num_computed_tokens - 1
-            )
+            num_new_tokens = min(num_new_tokens, budget, self.max_model_len - request.num_computed_tokens - 1)
             if num_new_tokens <= 0:
                 index += 1
                 continue
@@ -207,9 +175,7 @@ class Scheduler:
         """The index in ``running`` of the request to preempt; it can be the one that asks for blocks."""
         if self.scheduler_config.policy == "fcfs":
             return len(self.running) - 1
-        return max(
-            range(len(self.running)), key=lambda i: (self.running[i].priority, self.running[i].arrival_time)
-        )
+        return max(range(len(self.running)), key=lambda i: (self.running[i].priority, self.running[i].arrival_time))
 
     def _preempt_request(self, request: Request) -> None:
         """Sends a request, already out of ``running``, back to ``waiting``; its output tokens and hashes stay."""
@@ -220,14 +186,14 @@ class Scheduler:
         request.num_preemptions += 1
         self.waiting.prepend_request(request)
 
-    def _schedule_waiting(self, step: _Step) -> None:
+    def _schedule_waiting(self, step: Step) -> None:
         config = self.scheduler_config
         threshold = config.long_prefill_token_threshold
         # Newcomers are padded only if every request so far is a decode with drafts.
         pad = bool(self.num_spec_tokens and step.running_reqs) and not any(
             request.is_prefill_chunk for request in step.running_reqs
         )
-        while self.waiting and step.has_budget and len(self.running) < config.max_num_seqs:
+        while self.waiting and len(self.running) < config.max_num_seqs and (budget := step.max_num_new_tokens) > 0:
             request = self.waiting.peek_request()
             new_computed_blocks, num_computed_tokens = self.kv_cache_manager.get_computed_blocks(request)
             num_new_tokens = request.num_tokens - num_computed_tokens
@@ -235,13 +201,13 @@ class Scheduler:
             if pad and num_new_tokens == 1:
                 drafts = [-1] * self.num_spec_tokens
                 num_new_tokens += len(drafts)
-                if num_new_tokens > step.max_num_new_tokens or num_computed_tokens + num_new_tokens > self.max_model_len:
+                if num_new_tokens > budget or num_computed_tokens + num_new_tokens > self.max_model_len:
                     break
             if 0 < threshold < num_new_tokens:
                 num_new_tokens = threshold
-            if not config.enable_chunked_prefill and num_new_tokens > step.max_num_new_tokens:
+            if not config.enable_chunked_prefill and num_new_tokens > budget:
                 break
-            num_new_tokens = min(num_new_tokens, step.max_num_new_tokens)
+            num_new_tokens = min(num_new_tokens, budget)
 
             new_blocks = self.kv_cache_manager.allocate_slots(
                 request,
@@ -264,7 +230,7 @@ class Scheduler:
             request.status = RequestStatus.RUNNING
             request.num_computed_tokens = num_computed_tokens
 
-    def _make_output(self, step: _Step) -> SchedulerOutput:
+    def _make_output(self, step: Step) -> SchedulerOutput:
         new_blocks = step.new_blocks
         output = SchedulerOutput(
             scheduled_new_reqs=[self._make_new_request_data(request) for request in step.new_reqs],
@@ -315,50 +281,34 @@ class Scheduler:
             One output for each request that got a token, in schedule order. Requests finished meanwhile are left out.
 
         Raises:
-            ValueError: an id is missing or was not scheduled, a token is no int, or there are more tokens than the
-                drafts allow; nothing is taken in.
+            ValueError: an id is missing or was not scheduled, a token is no int, or there are more or fewer tokens than
+                the step can give; nothing is taken in.
         """
-        self._check_sampled(scheduler_output, sampled_token_ids)
+        check_sampled_token_ids(scheduler_output, sampled_token_ids, self.requests)
+        scheduled_drafts = scheduler_output.scheduled_spec_decode_tokens
         outputs = []
         any_stopped = False
         for request_id in scheduler_output.num_scheduled_tokens:
             request = self.requests.get(request_id)
-            new_token_ids = sampled_token_ids[request_id]
-            if request is None or not new_token_ids:
+            token_ids = sampled_token_ids[request_id]
+            if request is None or request.status is not RequestStatus.RUNNING or not token_ids:
                 continue
-            drafts = scheduler_output.scheduled_spec_decode_tokens.get(request_id)
-            if drafts:
-                num_rejected = len(drafts) - (len(new_token_ids) - 1)
+            if request_id in scheduled_drafts:
+                num_rejected = len(scheduled_drafts[request_id]) - (len(token_ids) - 1)
                 request.num_computed_tokens -= num_rejected
-            for num_new, token_id in enumerate(new_token_ids, 1):
+            output = EngineCoreOutput(request_id, list(token_ids))
+            outputs.append(output)
+            for num_new, token_id in enumerate(token_ids, 1):
                 request.append_output_token_ids(token_id)
                 if check_stop(request, self.max_model_len):
-                    any_stopped = True
+                    del output.new_token_ids[num_new:]
+                    output.finish_reason = request.status.finish_reason
                     self._free_request(request)
+                    any_stopped = True
                     break
-            outputs.append(EngineCoreOutput(request_id, list(new_token_ids[:num_new]), request.status.finish_reason))
         if any_stopped:
-            self.running = [request for request in self.running if request.status is RequestStatus.RUNNING]
+            self.running = [request for request in self.running if not request.is_finished]
         return outputs
-
-    @staticmethod
-    def _check_sampled(output: SchedulerOutput, sampled_token_ids: Mapping[str, Sequence[int]]) -> None:
-        scheduled = output.num_scheduled_tokens
-        if sampled_token_ids.keys() != scheduled.keys():
-            differing = min(sampled_token_ids.keys() ^ scheduled.keys())
-            problem = "has no entry" if differing in scheduled else "has an entry, but was not scheduled"
-            raise ValueError(
-                f"sampled_token_ids: request {differing!r} {problem}: give one list for each id in "
-                "SchedulerOutput.num_scheduled_tokens."
-            )
-        drafts = output.scheduled_spec_decode_tokens
-        for request_id, token_ids in sampled_token_ids.items():
-            check_token_ids(f"sampled_token_ids of request {request_id!r}", token_ids)
-            if len(token_ids) > 1 + len(drafts.get(request_id, ())):
-                raise ValueError(
-                    f"sampled_token_ids: request {request_id!r} has {len(token_ids)} tokens, but a step gives at most "
-                    f"one and its {len(drafts.get(request_id, ()))} draft tokens."
-                )
 
     def update_draft_token_ids(self, draft_token_ids: Mapping[str, Sequence[int]]) -> None:
         """Sets the draft tokens of the next step. Finished requests and those amid their prompt take none.
@@ -366,13 +316,7 @@ class Scheduler:
         Raises:
             ValueError: drafts without a SpeculativeConfig, too many of them, or one that is no int; none is set.
         """
-        for request_id, drafts in draft_token_ids.items():
-            check_token_ids(f"draft_token_ids of request {request_id!r}", drafts)
-            if len(drafts) > self.num_spec_tokens:
-                raise ValueError(
-                    f"draft_token_ids: request {request_id!r} has {len(drafts)} drafts, but at most "
-                    f"num_speculative_tokens = {self.num_spec_tokens} are configured (SpeculativeConfig)."
-                )
+        check_draft_token_ids(draft_token_ids, self.num_spec_tokens)
         for request_id, drafts in draft_token_ids.items():
             request = self.requests.get(request_id)
             if request is not None:

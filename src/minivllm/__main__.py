@@ -1,0 +1,5 @@
+"""``python -m minivllm``."""
+
+from minivllm.cli import main
+
+main()

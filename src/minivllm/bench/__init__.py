@@ -1,0 +1,1 @@
+"""What ``minivllm bench`` measures."""
