@@ -35,7 +35,19 @@ def other_interpreter(tmp_path: Path) -> Path:
 
 def test_both_sides_are_timed_in_one_run_and_written_down(tmp_path: Path, other_interpreter: Path) -> None:
     file = tmp_path / "results" / "scheduler.json"
-    command = [sys.executable, "-m", "minivllm", "bench", "scheduler", "--runs", "1", "--vllm", str(other_interpreter), "--output", str(file)]
+    command = [
+        sys.executable,
+        "-m",
+        "minivllm",
+        "bench",
+        "scheduler",
+        "--runs",
+        "1",
+        "--vllm",
+        str(other_interpreter),
+        "--output",
+        str(file),
+    ]
     run = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert run.returncode == 0, run.stderr
     assert run.stdout.count("ratio") == 2
@@ -60,9 +72,16 @@ def test_an_interpreter_without_vllm_is_named(tmp_path: Path, script: str, messa
 
 
 def test_an_interpreter_that_is_not_there_ends_in_one_line() -> None:
-    run = subprocess.run([sys.executable, "-m", "minivllm", "bench", "scheduler", "--vllm", "/nowhere/python"], capture_output=True, text=True)
+    run = subprocess.run(
+        [sys.executable, "-m", "minivllm", "bench", "scheduler", "--vllm", "/nowhere/python"],
+        capture_output=True,
+        text=True,
+    )
     assert run.returncode == 2
-    assert run.stderr == "error: vLLM can't be started with /nowhere/python: No such file or directory; name a Python interpreter.\n"
+    assert (
+        run.stderr
+        == "error: vLLM can't be started with /nowhere/python: No such file or directory; name a Python interpreter.\n"
+    )
 
 
 def test_16384_blocks_and_1000_requests_of_2000_tokens_stay_under_300_megabytes() -> None:
@@ -73,5 +92,7 @@ from minivllm.bench.scheduler_workloads import WORKLOADS, time_workload
 time_workload(WORKLOADS["prefix"], MinivllmEngine(WORKLOADS["prefix"].config))
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 """
-    peak_kilobytes = int(subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout)
+    peak_kilobytes = int(
+        subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    )
     assert peak_kilobytes * 1024 < 300e6

@@ -133,7 +133,9 @@ def test_a_prompt_over_the_budget_is_named_when_chunking_is_off() -> None:
     scheduler = make_scheduler(budget=8, enable_chunked_prefill=False)
     add(scheduler, make_request("a", 9))
     assert step(scheduler).num_scheduled_tokens == {}
-    assert "its 9 tokens have to fit one step, whose budget is 8, because enable_chunked_prefill is off" in str(scheduler.diagnose())
+    assert "its 9 tokens have to fit one step, whose budget is 8, because enable_chunked_prefill is off" in str(
+        scheduler.diagnose()
+    )
 
 
 def test_a_request_whose_min_tokens_lie_beyond_max_model_len_is_named_and_others_go_on() -> None:

@@ -14,7 +14,9 @@ def test_a_decode_goes_on_beside_a_long_prompt_that_comes_in_chunks() -> None:
     add(scheduler, make_request("decode", 4))
     step(scheduler)
     add(scheduler, make_request("long", 20))
-    assert [dict(step(scheduler).num_scheduled_tokens) for _ in range(3)] == [{"decode": 1, "long": 7}] * 2 + [{"decode": 1, "long": 6}]
+    assert [dict(step(scheduler).num_scheduled_tokens) for _ in range(3)] == [{"decode": 1, "long": 7}] * 2 + [
+        {"decode": 1, "long": 6}
+    ]
 
 
 def test_a_first_chunk_smaller_than_a_block_takes_one_block_and_no_more() -> None:
@@ -42,10 +44,24 @@ def test_twins_in_one_step_share_what_nobody_has_computed_yet() -> None:
     assert ref_counts(scheduler, "b") == [2, 2, 2, 2, 1]
 
 
-@pytest.mark.parametrize(("block_size", "length", "hit"), [
-    (16, 15, 0), (16, 16, 0), (16, 17, 16), (16, 32, 16), (16, 33, 32), (16, 63, 48), (16, 64, 48), (16, 65, 64), (4, 8, 4), (4, 9, 8),
-])
-def test_a_whole_hit_is_capped_one_short_of_the_prompt_and_floored_to_blocks(block_size: int, length: int, hit: int) -> None:
+@pytest.mark.parametrize(
+    ("block_size", "length", "hit"),
+    [
+        (16, 15, 0),
+        (16, 16, 0),
+        (16, 17, 16),
+        (16, 32, 16),
+        (16, 33, 32),
+        (16, 63, 48),
+        (16, 64, 48),
+        (16, 65, 64),
+        (4, 8, 4),
+        (4, 9, 8),
+    ],
+)
+def test_a_whole_hit_is_capped_one_short_of_the_prompt_and_floored_to_blocks(
+    block_size: int, length: int, hit: int
+) -> None:
     scheduler = make_scheduler(budget=128, block_size=block_size)
     add(scheduler, make_request("first", range(length), max_tokens=1))
     run(scheduler)
@@ -94,7 +110,12 @@ def test_without_caching_every_freed_block_is_taken_next() -> None:
 
 def test_a_salt_keeps_equal_prompts_apart() -> None:
     scheduler = make_scheduler()
-    add(scheduler, make_request("a", range(12)), make_request("b", range(12), cache_salt="x"), make_request("c", range(12), cache_salt="x"))
+    add(
+        scheduler,
+        make_request("a", range(12)),
+        make_request("b", range(12), cache_salt="x"),
+        make_request("c", range(12), cache_salt="x"),
+    )
     assert step(scheduler).num_scheduled_tokens == {"a": 12, "b": 12, "c": 4}
 
 

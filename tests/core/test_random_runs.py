@@ -135,7 +135,9 @@ class RandomRun(RuleBasedStateMachine):
                 diagnosis = self.scheduler.diagnose()
                 note(f"stuck: {diagnosis}")
                 assert diagnosis is not None
-                self.scheduler.finish_requests(self.scheduler.waiting.peek_request().request_id, RequestStatus.FINISHED_ABORTED)
+                self.scheduler.finish_requests(
+                    self.scheduler.waiting.peek_request().request_id, RequestStatus.FINISHED_ABORTED
+                )
                 idle = 0
         self.reported += self.scheduler.schedule().finished_req_ids
         assert sorted(self.reported) == sorted(request.request_id for request in self.added)
@@ -145,11 +147,16 @@ class RandomRun(RuleBasedStateMachine):
 
     def _loops(self) -> bool:
         """Without the gate and the cache, a request that outgrew the pool is admitted and preempts itself again and again."""
-        return any(request.num_preemptions > 60 for request in self.scheduler.waiting) and self.scheduler.diagnose() is not None
+        return (
+            any(request.num_preemptions > 60 for request in self.scheduler.waiting)
+            and self.scheduler.diagnose() is not None
+        )
 
 
 def test_invariants_hold_in_random_runs() -> None:
     run_state_machine_as_test(
         RandomRun,
-        settings=settings(max_examples=150, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)),
+        settings=settings(
+            max_examples=150, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
+        ),
     )

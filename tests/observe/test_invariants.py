@@ -96,7 +96,10 @@ def too_many_running(scheduler: Scheduler) -> None:
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (leak_a_block, "expected either once in the free queue or in tables, actual in the free queue 0 times and in 0 tables"),
+        (
+            leak_a_block,
+            "expected either once in the free queue or in tables, actual in the free queue 0 times and in 0 tables",
+        ),
         (free_a_held_block, "actual in the free queue 1 times and in 1 tables"),
         (count_wrong, "ref_cnt: expected 2, the tables that hold it, actual 3"),
         (miscount_the_queue, "free queue: expected 9 blocks, as counted, actual 8"),
@@ -152,5 +155,7 @@ def test_a_watched_scheduler_raises_at_the_step_that_breaks_an_invariant() -> No
     watch(scheduler)
     step(scheduler)
     count_wrong(scheduler)
-    with pytest.raises(InvariantError, match="ref_cnt: expected 2, the tables that hold it, actual 3; a wrong count leaks"):
+    with pytest.raises(
+        InvariantError, match="ref_cnt: expected 2, the tables that hold it, actual 3; a wrong count leaks"
+    ):
         scheduler.schedule()

@@ -17,7 +17,9 @@ TRACES = DATA / "traces"
 
 
 def minivllm(*args: str | Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "minivllm", *map(str, args)], capture_output=True, text=True, timeout=300)
+    return subprocess.run(
+        [sys.executable, "-m", "minivllm", *map(str, args)], capture_output=True, text=True, timeout=300
+    )
 
 
 def test_the_command_finds_all_397_traces_equal() -> None:
@@ -96,10 +98,16 @@ def test_a_missing_draft_set_counts() -> None:
         ("list.json", b"[]", "is no trace of schema 1"),
         ("schema.json", b'{"schema": 2}', "is no trace of schema 1"),
         ("part.json", b'{"schema": 1, "family": "x", "config": {}}', "'requests' is missing"),
-        ("config.json", b'{"schema": 1, "name": "x", "family": "x", "config": {}, "requests": [], "hashes": [], "steps": []}', "can't be run"),
+        (
+            "config.json",
+            b'{"schema": 1, "name": "x", "family": "x", "config": {}, "requests": [], "hashes": [], "steps": []}',
+            "can't be run",
+        ),
     ],
 )
-def test_a_file_that_is_no_trace_ends_in_one_line_and_exit_code_2(tmp_path: Path, name: str, content: bytes | None, message: str) -> None:
+def test_a_file_that_is_no_trace_ends_in_one_line_and_exit_code_2(
+    tmp_path: Path, name: str, content: bytes | None, message: str
+) -> None:
     file = tmp_path / name
     if content is not None:
         file.write_bytes(content)
@@ -117,5 +125,5 @@ def test_a_folder_without_traces_is_named(tmp_path: Path) -> None:
 def test_an_impossible_value_in_a_trace_is_named(tmp_path: Path) -> None:
     trace = load_trace(TRACES / "decode_plain-000.json.gz")
     trace["config"]["block_size"] = 0
-    with pytest.raises(TraceError, match="CacheConfig.block_size is 0"):
+    with pytest.raises(TraceError, match=r"CacheConfig\.block_size is 0"):
         replay_trace(trace)

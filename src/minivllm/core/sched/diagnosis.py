@@ -17,7 +17,9 @@ def diagnose_running(request: Request, max_model_len: int) -> str | None:
     )
 
 
-def diagnose_waiting(request: Request, num_behind: int, config: EngineConfig, kv_cache_manager: KVCacheManager) -> str | None:
+def diagnose_waiting(
+    request: Request, num_behind: int, config: EngineConfig, kv_cache_manager: KVCacheManager
+) -> str | None:
     """Why the head of ``waiting``, with ``num_behind`` others behind it, can never be admitted; None if it can."""
     num_blocks = kv_cache_manager.get_num_blocks_for_full_sequence(request)
     usable = config.cache.num_gpu_blocks - 1

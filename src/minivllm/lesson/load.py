@@ -1,0 +1,175 @@
+"""A load: requests that arrive over time at a real Scheduler, beside a model that answers by script, not by weights."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from minivllm.config import CacheConfig, EngineConfig, SchedulerConfig, SpeculativeConfig
+from minivllm.core.sched.scheduler import Scheduler
+from minivllm.lesson.errors import LessonError
+from minivllm.lesson.table import Table
+from minivllm.lesson.watch import Step, watch_step
+from minivllm.lesson.why import explain
+from minivllm.request import Request, SamplingParams
+
+MAX_STEPS = 50
+_PROMPT_STRIDE = 10_000  # token ids of two requests never meet, unless their prompts share a prefix on purpose
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """One request of a load, in tokens.
+
+    Attributes:
+        request_id: its name in every table.
+        prompt: tokens of its prompt.
+        step: the step (from 0) before which it joins the waiting queue.
+        max_tokens: outputs after which it finishes.
+        drafts: tokens that the drafter proposes before each of its decodes.
+        accepted: how many of them the model accepts (the first ones).
+        shared: tokens at the start of its prompt that it has in common with every other request that shares some.
+        priority: smaller is served first under the priority policy.
+    """
+
+    request_id: str
+    prompt: int
+    step: int = 0
+    max_tokens: int = 4
+    drafts: int = 0
+    accepted: int = 0
+    shared: int = 0
+    priority: int = 0
+
+    def __post_init__(self) -> None:
+        if self.accepted > self.drafts:
+            raise LessonError(
+                f"Arrival {self.request_id!r}: accepted is {self.accepted}, but only {self.drafts} drafts are proposed"
+            )
+        if self.shared > self.prompt:
+            raise LessonError(
+                f"Arrival {self.request_id!r}: shared is {self.shared}, but its prompt has only {self.prompt} tokens"
+            )
+
+
+@dataclass(frozen=True)
+class Load:
+    """Arrivals, and the engine that they meet: `budget` tokens a step, `blocks` blocks of `block_size` tokens."""
+
+    arrivals: Sequence[Arrival]
+    budget: int = 8
+    max_num_seqs: int = 8
+    blocks: int = 64
+    block_size: int = 4
+    long_prefill_token_threshold: int = 0
+    enable_chunked_prefill: bool = True
+    policy: str = "fcfs"
+
+    def __post_init__(self) -> None:
+        if isinstance(self.arrivals, Arrival):
+            raise LessonError('a Load takes a list of arrivals: Load([Arrival("A", prompt=20)], budget=8)')
+
+    @property
+    def config(self) -> EngineConfig:
+        drafts = max((arrival.drafts for arrival in self.arrivals), default=0)
+        return EngineConfig(
+            scheduler=SchedulerConfig(
+                max_num_batched_tokens=self.budget,
+                max_num_seqs=self.max_num_seqs,
+                max_model_len=256,
+                policy=self.policy,
+                enable_chunked_prefill=self.enable_chunked_prefill,
+                long_prefill_token_threshold=self.long_prefill_token_threshold,
+            ),
+            cache=CacheConfig(block_size=self.block_size, num_gpu_blocks=self.blocks),
+            speculative=SpeculativeConfig(method="ngram", num_speculative_tokens=drafts) if drafts else None,
+        )
+
+
+@dataclass
+class Run:
+    """A load on its way through one Scheduler; `begin` and `end` are the halves of an engine step around the model."""
+
+    load: Load
+    scheduler: Scheduler = field(init=False)
+    num_steps: int = field(default=0, init=False)
+
+    def __post_init__(self) -> None:
+        self.scheduler = Scheduler(self.load.config)
+        self._arrivals = {arrival.request_id: arrival for arrival in self.load.arrivals}
+
+    @property
+    def finished(self) -> bool:
+        return not self.scheduler.requests and all(arrival.step < self.num_steps for arrival in self.load.arrivals)
+
+    def arrive(self) -> None:
+        """Add the requests that arrive before the coming step."""
+        for index, arrival in enumerate(self.load.arrivals):
+            if arrival.step == self.num_steps:
+                self.scheduler.add_request(_request(arrival, index))
+
+    def schedule(self) -> Step:
+        return watch_step(self.scheduler)
+
+    def answer(self, step: Step) -> None:
+        """Play the model and the drafter for `step`."""
+        requests = self.scheduler.requests
+        sampled = {request_id: self._sampled(requests[request_id], step) for request_id in step.scheduled}
+        self.scheduler.update_from_output(step.output, sampled)
+        drafts = {
+            r.request_id: self._drafts(r) for r in self.scheduler.running if r.num_computed_tokens + 1 == r.num_tokens
+        }
+        self.scheduler.update_draft_token_ids({request_id: tokens for request_id, tokens in drafts.items() if tokens})
+        self.num_steps += 1
+
+    def step(self) -> Step:
+        self.arrive()
+        step = self.schedule()
+        self.answer(step)
+        return step
+
+    def _sampled(self, request: Request, step: Step) -> list[int]:
+        if request.num_computed_tokens < request.num_tokens:
+            return []  # a chunk that stops short of the last known token has nothing to sample from
+        arrival = self._arrivals[request.request_id]
+        drafts = step.output.scheduled_spec_decode_tokens.get(request.request_id, [])
+        accepted = [token for token in drafts[: arrival.accepted] if token >= 0]
+        return [*accepted, request.num_tokens]
+
+    def _drafts(self, request: Request) -> list[int]:
+        return list(range(1, 1 + self._arrivals[request.request_id].drafts))
+
+
+def watch_load(load: Load) -> Table:
+    """Run `load` to its end (at most MAX_STEPS steps): what every request got in every step, and by which rule."""
+    run = Run(load)
+    rows: list[tuple[object, ...]] = []
+    while not run.finished and run.num_steps < MAX_STEPS:
+        index, step = run.num_steps, run.step()
+        for view in step.before:
+            got = step.scheduled.get(view.request_id, 0)
+            rows.append(
+                (
+                    index,
+                    view.request_id,
+                    view.status,
+                    view.computed,
+                    view.target,
+                    view.gap,
+                    got,
+                    explain(step, view.request_id),
+                )
+            )
+    columns = ("step", "request", "status", "computed", "target", "gap", "scheduled", "why")
+    return Table(columns, rows, note="" if run.finished else f"stopped after {MAX_STEPS} steps")
+
+
+def _request(arrival: Arrival, index: int) -> Request:
+    own = range((index + 1) * _PROMPT_STRIDE, (index + 1) * _PROMPT_STRIDE + arrival.prompt - arrival.shared)
+    return Request(
+        arrival.request_id,
+        prompt_token_ids=[*range(arrival.shared), *own],
+        sampling_params=SamplingParams(max_tokens=arrival.max_tokens),
+        arrival_time=float(index),
+        priority=arrival.priority,
+    )

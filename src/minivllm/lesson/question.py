@@ -1,0 +1,65 @@
+"""A question that the engine answers, and its answer."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from minivllm.lesson.errors import LessonError
+from minivllm.lesson.watch import Step
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the engine did: a number and the rule behind it for each object, and the steps to look at."""
+
+    actual: Mapping[str, int]
+    why: Mapping[str, str]
+    steps: Sequence[Step] = ()
+
+
+@dataclass(frozen=True)
+class Question:
+    """One thing to predict.
+
+    Attributes:
+        name: what `predict` and `settle` are given.
+        asks: one sentence that ends in a question mark.
+        objects: what the guess is about; a guess holds one whole number for each.
+        answer: runs the engine.
+        ordered: the guess is a list in the order of `objects`, otherwise a dict.
+    """
+
+    name: str
+    asks: str
+    objects: tuple[str, ...]
+    answer: Callable[[], Answer] = field(repr=False)
+    ordered: bool = False
+
+    @property
+    def wanted(self) -> str:
+        if self.ordered:
+            return f"[{', '.join('…' for _ in self.objects)}]"
+        return "{" + ", ".join(f'"{name}": …' for name in self.objects) + "}"
+
+    @property
+    def request(self) -> str:
+        """The sentence that asks for a guess."""
+        return f'{self.asks} Guess first: predict("{self.name}", {self.wanted})'
+
+    def parse(self, value: Any) -> dict[str, int]:
+        """The guess by object.
+
+        Raises:
+            LessonError: `value` has another shape, or holds something that is not a whole number from 0.
+        """
+        guess = value
+        if self.ordered and isinstance(value, list | tuple) and len(value) == len(self.objects):
+            guess = dict(zip(self.objects, value, strict=True))
+        if not isinstance(guess, dict) or set(guess) != set(self.objects):
+            raise LessonError(f'predict("{self.name}", …) wants {self.wanted}, not {value!r}')
+        wrong = next((name for name in self.objects if type(guess[name]) is not int or guess[name] < 0), None)
+        if wrong is not None:
+            raise LessonError(
+                f'predict("{self.name}", …) wants a whole number from 0 for {wrong}, not {guess[wrong]!r}'
+            )
+        return {name: guess[name] for name in self.objects}

@@ -1,0 +1,1 @@
+"""Pictures of what the engine decides; each has a text twin."""

@@ -1,0 +1,147 @@
+"""Static pictures (matplotlib). Labels are English; state is told by hatch and number, never by colour alone."""
+
+import base64
+import html
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+from matplotlib.ticker import MaxNLocator
+
+
+@dataclass(frozen=True)
+class Bar:
+    """One request of a step, in tokens: `computed` before it, `scheduled` and `drafts` in it, `target` to reach."""
+
+    name: str
+    status: str
+    computed: int
+    scheduled: int
+    drafts: int
+    target: int
+
+    @property
+    def remaining(self) -> int:
+        return self.target - self.computed - self.scheduled - self.drafts
+
+    @property
+    def taken(self) -> int:
+        return self.scheduled + self.drafts
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure and the sentence that says the same."""
+
+    figure: Figure
+    alt: str
+
+
+@dataclass(frozen=True)
+class _Style:
+    label: str
+    face: str
+    hatch: str
+
+
+# Okabe-Ito colours: told apart in every kind of colour vision, and by hatch in print.
+_STYLES = {
+    "computed": _Style("computed before", "#BBBBBB", ""),
+    "scheduled": _Style("scheduled: known tokens", "#56B4E9", "///"),
+    "drafts": _Style("scheduled: drafts", "#E69F00", "xxx"),
+    "remaining": _Style("remaining gap", "#FFFFFF", "..."),
+}
+_LEFT = _Style("budget left", "#FFFFFF", "")
+_WIDTH, _ROW, _HEAD, _BETWEEN, _FOOT = 7.2, 0.42, 0.1, 0.45, 0.9  # inches
+_CHARACTER = 0.014  # of the axis: a label that finds no room inside its segment stands above it
+
+
+def budget_figure(bars: Sequence[Bar], budget: int) -> Picture:
+    """The step's budget filling from left to right, and below it each request's way to its target."""
+    rows = max(len(bars), 1) * _ROW
+    height = _FOOT + rows + _BETWEEN + _ROW + _HEAD
+    figure = Figure(figsize=(_WIDTH, height))
+    left = (0.3 + 0.08 * max(len(label) for label in ["budget", *map(_label, bars)])) / _WIDTH
+    top = figure.add_axes((left, (height - _HEAD - _ROW) / height, 0.98 - left, _ROW / height))
+    bottom = figure.add_axes((left, _FOOT / height, 0.98 - left, rows / height))
+    _draw_budget(top, bars, budget)
+    _draw_requests(bottom, bars)
+    return Picture(figure, _alt(bars, budget))
+
+
+def to_html(picture: Picture) -> str:
+    """The picture as an inline SVG image whose alt text is the picture's sentence."""
+    buffer = io.BytesIO()
+    picture.figure.savefig(buffer, format="svg")
+    data = base64.b64encode(buffer.getvalue()).decode("ascii")
+    return f'<img alt="{html.escape(picture.alt)}" src="data:image/svg+xml;base64,{data}" style="max-width:100%">'
+
+
+def _draw_budget(axes: Axes, bars: Sequence[Bar], budget: int) -> None:
+    _tidy(axes, ["budget"], budget)
+    start = 0
+    for bar in bars:
+        if bar.taken:
+            _segment(axes, 0, start, bar.taken, _STYLES["scheduled"], f"{bar.name}: {bar.taken}")
+            start += bar.taken
+    if start < budget:
+        _segment(axes, 0, start, budget - start, _LEFT, f"left: {budget - start}")
+
+
+def _draw_requests(axes: Axes, bars: Sequence[Bar]) -> None:
+    _tidy(axes, list(map(_label, bars)), max((bar.target for bar in bars), default=1))
+    axes.set_xlabel("tokens")
+    for row, bar in enumerate(bars):
+        start = 0
+        for kind, style in _STYLES.items():
+            width = getattr(bar, kind)
+            if width:
+                _segment(axes, row, start, width, style, str(width))
+                start += width
+    styles = [style for kind, style in _STYLES.items() if any(getattr(bar, kind) for bar in bars)]
+    handles = [Patch(facecolor=s.face, hatch=s.hatch, edgecolor="black", label=s.label) for s in styles]
+    axes.figure.legend(handles=handles, loc="lower center", ncols=4, fontsize=8, frameon=False)
+
+
+def _label(bar: Bar) -> str:
+    return f"{bar.name} ({bar.status})"
+
+
+def _segment(axes: Axes, row: int, start: int, width: int, style: _Style, text: str) -> None:
+    axes.barh(
+        row, width, left=start, height=0.6, facecolor=style.face, hatch=style.hatch, edgecolor="black", linewidth=0.8
+    )
+    narrow = width < _CHARACTER * (len(text) + 1) * axes.get_xlim()[1]
+    axes.annotate(
+        text,
+        (start + width / 2, row - 0.33 if narrow else row),
+        ha="center",
+        va="bottom" if narrow else "center",
+        fontsize=9,
+        bbox=None if narrow else {"facecolor": "white", "edgecolor": "none", "pad": 1.5},
+        annotation_clip=False,
+    )
+
+
+def _tidy(axes: Axes, names: Sequence[str], length: int) -> None:
+    axes.set_yticks(range(len(names)), names)
+    axes.set_ylim(len(names) - 0.5, -0.75)
+    axes.set_xlim(0, length * 1.01)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    for side in ("top", "right", "left"):
+        axes.spines[side].set_visible(False)
+    axes.tick_params(axis="y", length=0)
+
+
+def _alt(bars: Sequence[Bar], budget: int) -> str:
+    parts = [f"Token budget {budget}, {budget - sum(bar.taken for bar in bars)} left."]
+    for bar in bars:
+        drafts = f" and {bar.drafts} drafts" if bar.drafts else ""
+        parts.append(
+            f"{bar.name} ({bar.status}): {bar.computed} computed before, {bar.scheduled} known{drafts} scheduled, "
+            f"{bar.remaining} remaining."
+        )
+    return " ".join(parts)
