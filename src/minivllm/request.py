@@ -53,13 +53,22 @@ def check_token_ids(owner: str, token_ids: Sequence[int]) -> None:
 
 @dataclass(frozen=True)
 class SamplingParams:
-    """When an answer ends, and whether the prefix cache may be read (vllm/sampling_params.py, SamplingParams).
+    """How tokens are chosen and when an answer ends (vllm/sampling_params.py, SamplingParams).
+
+    The scheduler reads when it ends and whether the cache may be read, the sampler reads the rest.
 
     Attributes:
         max_tokens: output tokens at most.
         min_tokens: output tokens before which nothing ends the request.
         stop_token_ids: tokens that end the request; the token itself is part of the output.
+        ignore_eos: go on behind the model's own end-of-sequence token.
         skip_reading_prefix_cache: True recomputes the whole prompt (its blocks still enter the cache).
+        temperature: 0.0 takes the likeliest token (greedy); 1.0 samples from the model's own distribution.
+        top_k: only the k likeliest tokens may be chosen; 0 is all.
+        top_p: only the likeliest tokens that together have this probability may be chosen.
+        min_p: only tokens with this share of the likeliest token's probability may be chosen.
+        seed: makes the choice repeatable, whatever else is in the batch; None draws one.
+        logprobs: how many of the likeliest tokens are reported with their log-probabilities; None for none.
 
     Raises:
         ValueError: a field has a wrong type or lies outside its range; the message names it.
@@ -68,20 +77,38 @@ class SamplingParams:
     max_tokens: int = 16
     min_tokens: int = 0
     stop_token_ids: tuple[int, ...] = ()
+    ignore_eos: bool = False
     skip_reading_prefix_cache: bool = False
+    temperature: float = 1.0
+    top_k: int = 0
+    top_p: float = 1.0
+    min_p: float = 0.0
+    seed: int | None = None
+    logprobs: int | None = None
 
     def __post_init__(self) -> None:
-        if type(self.max_tokens) is not int or self.max_tokens < 1:
-            raise ValueError(
-                f"SamplingParams.max_tokens is {self.max_tokens!r}, but must be an int of at least 1: "
-                "a request that generates nothing has nothing to schedule."
-            )
-        if type(self.min_tokens) is not int or not 0 <= self.min_tokens <= self.max_tokens:
-            raise ValueError(
-                f"SamplingParams.min_tokens is {self.min_tokens!r}, but must be an int from 0 to max_tokens "
-                f"({self.max_tokens})."
-            )
+        self._check("max_tokens", _is_int(self.max_tokens, 1), "must be an int of at least 1: there has to be a token")
+        limit = f"must be an int from 0 to max_tokens ({self.max_tokens})"
+        self._check("min_tokens", _is_int(self.min_tokens, 0) and self.min_tokens <= self.max_tokens, limit)
         check_token_ids("SamplingParams.stop_token_ids", self.stop_token_ids)
+        self._check("temperature", _is_number(self.temperature, 0.0, 100.0), "must be from 0.0 (greedy) to 100.0")
+        self._check("top_k", _is_int(self.top_k, 0), "must be an int of at least 0, and 0 is all tokens")
+        self._check("top_p", self.top_p != 0 and _is_number(self.top_p, 0.0, 1.0), "must be over 0.0 and at most 1.0")
+        self._check("min_p", _is_number(self.min_p, 0.0, 1.0), "must be from 0.0 to 1.0")
+        self._check("seed", self.seed is None or _is_int(self.seed, 0), "must be an int of at least 0, or None")
+        self._check("logprobs", self.logprobs is None or _is_int(self.logprobs, 0), "must be an int of at least 0")
+
+    def _check(self, name: str, is_valid: bool, rule: str) -> None:
+        if not is_valid:
+            raise ValueError(f"SamplingParams.{name} is {getattr(self, name)!r}, but {rule}.")
+
+
+def _is_int(value: object, minimum: int) -> bool:
+    return type(value) is int and value >= minimum
+
+
+def _is_number(value: object, minimum: float, maximum: float) -> bool:
+    return type(value) in (int, float) and minimum <= value <= maximum  # type: ignore[operator]
 
 
 class BlockHasher(Protocol):

@@ -67,7 +67,7 @@ def test_a_difference_names_step_object_expected_and_actual(tmp_path: Path) -> N
 def test_every_field_of_a_step_counts(key: str) -> None:
     trace = load_trace(TRACES / "abort-000.json.gz")
     step = next(i for i, step in enumerate(trace["steps"]) if step[key] or i == 5)
-    value = {} if isinstance(trace["steps"][step][key], dict) else []
+    value: Any = {} if isinstance(trace["steps"][step][key], dict) else []
     difference = replay_trace(change(trace, step, key, value if trace["steps"][step][key] else ["r99"]))
     assert difference is not None
     assert difference.step == step

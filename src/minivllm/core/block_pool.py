@@ -138,6 +138,11 @@ class BlockPool:
         self.free_block_queue.prepend_n(without_hash)
         self.free_block_queue.append_n(with_hash)
 
+    def evict_blocks(self, block_ids: Iterable[int]) -> None:
+        """Takes blocks out of the prefix cache, wherever they are; tables, ref counts and the free queue stay."""
+        for block_id in block_ids:
+            self._maybe_evict_cached_block(self.blocks[block_id])
+
     def reset_prefix_cache(self) -> bool:
         """Forgets every hash; False, and nothing changes, while some table holds a block."""
         if self.get_num_free_blocks() != self.num_gpu_blocks - 1:

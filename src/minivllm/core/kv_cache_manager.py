@@ -3,6 +3,7 @@
 Mirrors vllm/v1/core/kv_cache_manager.py (KVCacheManager, KVCacheBlocks).
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from minivllm.config import EngineConfig
@@ -152,6 +153,10 @@ class KVCacheManager:
     def get_blocks(self, request_id: str) -> KVCacheBlocks:
         """The request's block tables; empty if it holds none."""
         return KVCacheBlocks(self.coordinator.get_blocks(request_id))
+
+    def evict_blocks(self, block_ids: Iterable[int]) -> None:
+        """Takes blocks out of the prefix cache because what they hold is not what their hash says."""
+        self.block_pool.evict_blocks(block_ids)
 
     def reset_prefix_cache(self) -> bool:
         """Forgets every hash; False, and nothing changes, while some table holds a block."""

@@ -31,7 +31,7 @@ Data = Any
 
 @dataclass(frozen=True)
 class Raised:
-    """What student code raised: the names along the exception's MRO (builtins bare, others with module) and its text."""
+    """What student code raised: the names along the MRO (builtins bare, others with module) and the text."""
 
     types: tuple[str, ...]
     message: str
@@ -68,6 +68,10 @@ class NotDefined(NameError):
 
 class BlankError(Exception):
     """A blank of the exercise was used before it was filled in."""
+
+    def _render_traceback_(self) -> list[str]:
+        """What Jupyter shows: the sentence, without a traceback through this module."""
+        return [f"BlankError: {self}"]
 
 
 class Opaque:
@@ -116,7 +120,7 @@ ______ = Blank()
 
 
 def door(namespace: Mapping[str, Any]) -> Call:
-    """A `Call` into `namespace` (a notebook's ``globals()``), in this process. All its calls share one cap on stdout."""
+    """A `Call` into `namespace` (a notebook's ``globals()``), in this process. Its calls share one cap on stdout."""
     stdout = _Capped(sys.stdout)
 
     def call(name: str, *args: Any, then: tuple[Any, ...] | None = None) -> Outcome:
@@ -194,7 +198,7 @@ def decode(data: Data) -> Any:
     if tag == "tuple":
         return tuple(decode(item) for item in content)
     if tag == "dict":
-        return {decode(key): decode(item) for key, item in content}
+        return {_as_key(decode(key)): decode(item) for key, item in content}
     if tag == "int":
         return int(content, 16)
     if tag == "float":
@@ -202,6 +206,14 @@ def decode(data: Data) -> Any:
     if tag == "opaque":
         return Opaque(content)
     raise ValueError(f"unknown tag {tag!r} in encoded data: expected tuple, dict, int, float or opaque")
+
+
+def _as_key(value: Any) -> Any:
+    try:
+        hash(value)
+    except TypeError:  # a list of a kind that can be hashed, read as a list
+        return Opaque("key")
+    return value
 
 
 class _TooLarge(Exception):

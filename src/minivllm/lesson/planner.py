@@ -130,7 +130,10 @@ def _problem(outcome: Outcome, requests: list[dict[str, Any]]) -> str:
     if unknown:
         return f"the plan holds {unknown[0]!r}, which is no request of this step"
     if outcome.args_after[0] != requests:
-        return "the planner changed the requests it was given; counters belong to the Request, and only the engine moves them"
+        return (
+            "the planner changed the requests it was given; counters belong to the Request, and the engine alone moves "
+            "them"
+        )
     return ""
 
 
@@ -144,8 +147,8 @@ def _difference(step: Step, plan: dict[str, int], left: int) -> str:
             return f"{name} gets 0 and stands in the plan; the engine's output holds only requests that run."
     if list(plan) != list(step.scheduled):
         return (
-            f"the shares agree, the order does not: planner {list(plan)}, engine {list(step.scheduled)}; running requests "
-            "come first."
+            f"the shares agree, the order does not: planner {list(plan)}, engine {list(step.scheduled)}; running "
+            "requests come first."
         )
     if left != step.left:
         return f"the shares agree, the budget left does not: planner {left}, engine {step.left}."

@@ -1,0 +1,104 @@
+"""What an instructor does from the command line, in the root of the clone.
+
+\b
+The course
+  python -m autograder course                    build course/en and course/zh from solutions/
+  python -m autograder try unified_token_plan *.py
+                                                 points and the first message of versions in files
+\b
+A class, with nbgrader's own commands; students may hand in either edition
+  nbgrader generate_assignment lesson-2 --force  write the gradebook (and course/en again)
+  nbgrader zip_collect lesson-2                  or copy the notebooks to
+                                                 classroom/submitted/STUDENT/lesson-2/
+  nbgrader autograde lesson-2                    points for the code
+  jupyter lab                                    read Q1 in the formgrader
+  nbgrader generate_feedback lesson-2            classroom/feedback/STUDENT/lesson-2/
+  nbgrader export --to grades.csv                one row a student
+\b
+classroom/ holds the class; the environment variable MINIVLLM_CLASSROOM names another folder.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from autograder.parts import Report
+from minivllm.cli import UsageError, run
+
+app = typer.Typer(
+    add_completion=False, no_args_is_help=True, help=__doc__, rich_markup_mode=None, pretty_exceptions_enable=False
+)
+
+
+@app.command("try")
+def try_files(
+    exercise: Annotated[str, typer.Argument(help="unified_token_plan or source_mapping")],
+    files: Annotated[list[Path], typer.Argument(help="student versions, one a file", metavar="FILE...")],
+    as_json: Annotated[bool, typer.Option("--json", help="one JSON object a line")] = False,
+) -> None:
+    """Grade student versions from files: points, and the first message of each.
+
+    Every file runs in a process of its own, 10 seconds in all; a hang, an exit or a crash costs only itself.
+    """
+    from autograder.exercises import EXERCISES, grade_file, total
+
+    if exercise not in EXERCISES:
+        raise UsageError(f"unknown exercise {exercise!r}: choose one of {', '.join(EXERCISES)}")
+    for file in files:
+        if not file.is_file():
+            raise UsageError(f"{file} is {'a folder' if file.is_dir() else 'not there'}: name Python files")
+
+    of = total(EXERCISES[exercise])
+    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        reports = pool.map(lambda file: grade_file(exercise, file), files)
+        if as_json:
+            for file, report in zip(files, reports, strict=True):
+                line = {
+                    "file": str(file),
+                    "points": report.points,
+                    "of": of,
+                    "parts": report.parts,
+                    "messages": report.messages,
+                }
+                print(json.dumps(line, ensure_ascii=False), flush=True)
+        else:
+            _print_table(exercise, of, list(zip(files, reports, strict=True)))
+
+
+@app.command("course")
+def build_course() -> None:
+    """Build course/en and course/zh from solutions/ with nbgrader's generate_assignment."""
+    from autograder.course import CLONE, CourseError, build
+
+    try:
+        released = build()
+    except CourseError as error:
+        raise UsageError(str(error)) from None
+    for path in released:
+        print(path.relative_to(CLONE))
+
+
+def _print_table(exercise: str, of: float, rows: list[tuple[Path, Report]]) -> None:
+    console = Console(width=None if sys.stdout.isatty() else 160)
+    table = Table("file", "points", "first message", title=f"{exercise}: {len(rows)} file{'s' * (len(rows) != 1)}")
+    for file, report in rows:
+        table.add_row(Text(str(file)), f"{report.points:g}/{of:g}", Text(report.messages[0] if report.messages else ""))
+    console.print(table)
+
+
+def main() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a file's name need not be text
+    run(app, ())

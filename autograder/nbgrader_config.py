@@ -1,0 +1,30 @@
+"""Where nbgrader finds and puts things, and what it does beyond its own: the one place.
+
+nbgrader reads this file through the nbgrader_config.py in the root of the clone, from where its commands are run.
+The class's own files (gradebook.db, submitted/, autograded/, feedback/) live in classroom/, or where the environment
+variable MINIVLLM_CLASSROOM says.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+from autograder.course import CLONE, MASTER_EDITION, configure
+
+# nbgrader calls `alembic` by its bare name; it stands beside this interpreter, activated or not.
+os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+
+c = get_config()
+configure(c)
+
+classroom = Path(os.environ.get("MINIVLLM_CLASSROOM", "classroom")).absolute()
+classroom.mkdir(parents=True, exist_ok=True)
+
+c.CourseDirectory.course_id = "minivllm"
+c.CourseDirectory.root = str(CLONE)
+c.CourseDirectory.source_directory = str(CLONE / "build" / "source" / MASTER_EDITION)
+c.CourseDirectory.release_directory = str(CLONE / "course" / MASTER_EDITION)
+for step in ("submitted", "autograded", "feedback", "solution"):
+    setattr(c.CourseDirectory, f"{step}_directory", str(classroom / step))
+c.CourseDirectory.db_url = f"sqlite:///{classroom / 'gradebook.db'}"
+c.ZipCollectApp.downloaded_directory = str(classroom / "downloaded")

@@ -1,0 +1,1 @@
+"""The graded exercises' answers and hidden tests."""

@@ -1,0 +1,2 @@
+c = get_config()
+load_subconfig("autograder/nbgrader_config.py")

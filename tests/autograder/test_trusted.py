@@ -1,0 +1,223 @@
+"""A student's file in a process of its own: whatever it does costs only itself, and time that has an end."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+from textwrap import dedent, indent
+from typing import Any
+
+import pytest
+
+from autograder import trusted
+from autograder.exercises import grade_file
+from autograder.trusted import StudentFile
+from tests.autograder.versions import ANSWER
+
+
+def file_of(tmp_path: Path, source: str, name: str = "student.py") -> Path:
+    path = tmp_path / name
+    path.write_text(dedent(source), encoding="utf-8")
+    return path
+
+
+def answer_that_first(does: str) -> str:
+    """The answer, whose function does something more at its start."""
+    head = '    if token_budget < 0:\n        raise ValueError("negative token budget")\n'
+    return "import os, signal, sys, time\n" + ANSWER.replace("from __future__ import annotations\n", "").replace(
+        head, indent(dedent(does), "    ") + head
+    )
+
+
+def run_try(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "autograder", "try", *arguments], capture_output=True, text=True, check=False
+    )
+
+
+@pytest.mark.parametrize(
+    ("does", "says"),
+    [
+        ("while True: pass\n", "took longer than"),
+        ("time.sleep(60)\n", "took longer than"),
+        ("signal.signal(signal.SIGINT, signal.SIG_IGN)\nwhile True: pass\n", "took longer than"),
+        ("while True:\n    try:\n        time.sleep(9)\n    except BaseException:\n        pass\n", "took longer than"),
+        ("os._exit(0)\n", "ended its process with exit status 0"),
+        ("os.kill(os.getpid(), signal.SIGSEGV)\n", "ended by SIGSEGV"),
+        ("os.kill(os.getpid(), signal.SIGKILL)\n", "ended by SIGKILL"),
+        ("os.closerange(3, 64)\n", "gave no answer"),
+        (
+            "for fd in range(3, 64):\n    try: os.write(fd, b'1.0\\n' * 9)\n    except OSError: pass\n",
+            "wrote into the pipe",
+        ),
+        ("sys.exit(0)\n", "SystemExit"),
+        ("raise KeyboardInterrupt\n", "was interrupted"),
+        ("bytearray(1 << 33)\n", "MemoryError"),
+        ("return [[]] * 10**7\n", "the result is of type list of more than 100000 items"),
+        ("return 'x' * 10**8\n", "the result is of type str of 100000000 characters"),
+        ("return {}, 1 << 20_000\n", "a number is of type int of 20001 bits, not int"),
+        ("x = []\nx.append(x)\nreturn (x, x)\n", "the plan is of type list, not dict"),
+        ("return unified_token_plan(requests, token_budget)\n", "RecursionError"),
+        ("input()\n", "EOFError"),
+        ("raise RuntimeError('two\\nlines and \\ud800')\n", "RuntimeError: two lines and \\ud800;"),
+    ],
+)
+def test_a_call_that_never_answers_costs_the_points_and_says_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, does: str, says: str
+) -> None:
+    monkeypatch.setattr(trusted, "FILE_SECONDS", 5.0)
+    report = grade_file("unified_token_plan", file_of(tmp_path, answer_that_first(does)))
+    assert report.points == 0
+    assert says in report.messages[0]
+
+
+@pytest.mark.parametrize(
+    "does",
+    [
+        "sys.stdout.write('x' * 10**6)\nsys.stderr.write('y' * 10**6)\n",
+        "os.write(1, b'x' * 10**6)\nos.write(2, b'y' * 10**6)\n",
+        "sys.stdout = sys.stderr = None\n",
+        "if os.fork() == 0:\n    return {}, 0\n",
+        "sys.setrecursionlimit(60 + len(sys._current_frames()))\n",
+        "os.chdir('/')\n",
+    ],
+)
+def test_a_right_answer_keeps_its_points_whatever_else_it_does(tmp_path: Path, does: str) -> None:
+    report = grade_file("unified_token_plan", file_of(tmp_path, answer_that_first(does)))
+    assert report.points == 3, report.messages
+
+
+def test_a_hang_in_one_idea_costs_that_idea_alone(tmp_path: Path) -> None:
+    hangs = ANSWER.replace("        if take:\n", "        while not take:\n            pass\n        if take:\n")
+    report = grade_file("unified_token_plan", file_of(tmp_path, hangs))
+    assert {name for name, points in report.parts.items() if points == 0} == {"no_gap", "bad_counters", "untouched"}
+    assert "took longer than 2 s to answer a call" in report.messages[0]
+
+
+@pytest.mark.parametrize(
+    ("source", "points", "says"),
+    [
+        ("while True: pass\n", 0, "took longer than 3 s to load the file"),
+        ("import os\nos._exit(3)\n", 0, "ended its process with exit status 3"),
+        ("raise SystemExit('bye')\n", 0, "running the file stopped with SystemExit: bye"),
+        ("import nowhere_to_be_found\n", 0, "ModuleNotFoundError"),
+        ("from autograder.reference.unified_token_plan import unified_token_plan\n", 0, "ModuleNotFoundError"),
+        ("", 0, "is not defined"),
+        (
+            ANSWER + "\nassert unified_token_plan([], 3) == 4\n",
+            3,
+            "stopped with AssertionError; what it defined before was graded",
+        ),
+        (ANSWER + "\nraise SystemExit(1)\n", 3, "stopped with SystemExit: 1; what it defined before was graded"),
+        (ANSWER + "\nif __name__ == '__main__':\n    while True: pass\n", 3, None),
+        (ANSWER + "\nimport atexit, time\natexit.register(time.sleep, 60)\n", 3, None),
+        (ANSWER + "\nimport threading, time\nthreading.Thread(target=time.sleep, args=(60,)).start()\n", 3, None),
+    ],
+)
+def test_the_file_is_run_as_a_module_and_what_it_defined_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str, points: float, says: str | None
+) -> None:
+    if source.startswith("while"):
+        monkeypatch.setattr(trusted, "FILE_SECONDS", 3.0)
+    report = grade_file("unified_token_plan", file_of(tmp_path, source))
+    assert report.points == points
+    assert (says in report.messages[0]) if says else report.messages == []
+
+
+@pytest.mark.parametrize(
+    "content", [b"\xff\xfe\x00 no utf-8", b"def f():\n    return '\xe9'\n", b"\x00\x00\x00", ANSWER.encode("utf-16")]
+)
+def test_a_file_that_is_no_python_text_costs_only_itself(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "student.py"
+    path.write_bytes(content)
+    report = grade_file("unified_token_plan", path)
+    assert report.points == 0
+    assert report.messages[0].startswith("running the file stopped with ")
+
+
+def test_bad_files_among_good_ones_change_nothing_for_the_good_ones(tmp_path: Path) -> None:
+    files = [
+        file_of(tmp_path, source, name)
+        for name, source in (
+            ("a.py", ANSWER),
+            ("hang.py", "while True: pass\n"),
+            ("王小明 (1).py", ANSWER),
+            ("exit.py", answer_that_first("os._exit(1)\n")),
+            ("parent.py", "import os, signal\nos.kill(os.getppid(), 0)\nos.killpg(0, signal.SIGTERM)\n"),
+            ("b.py", ANSWER),
+        )
+    ]
+    started = time.monotonic()
+    done = run_try("unified_token_plan", "--json", *map(str, files))
+    assert time.monotonic() - started < 30, "a hang has 10 seconds"
+    rows: list[dict[str, Any]] = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [(Path(row["file"]).name, row["points"], row["of"]) for row in rows] == [
+        ("a.py", 3, 3),
+        ("hang.py", 0, 3),
+        ("王小明 (1).py", 3, 3),
+        ("exit.py", 0, 3),
+        ("parent.py", 0, 3),
+        ("b.py", 3, 3),
+    ]
+    assert all(set(row) == {"file", "points", "of", "parts", "messages"} for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("unified_token_plan", "no-such-file.py"), "no-such-file.py is not there"),
+        (("unified_token_plan", "/"), "/ is a folder"),
+        (
+            ("no_such_exercise", __file__),
+            "unknown exercise 'no_such_exercise': choose one of unified_token_plan, source_mapping",
+        ),
+        (("unified_token_plan",), "FILE"),
+        ((), "exercise"),
+    ],
+)
+def test_a_bad_command_line_is_one_line_on_stderr(arguments: tuple[str, ...], says: str) -> None:
+    done = run_try(*arguments)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert says in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_the_mapping_to_the_source_can_be_tried_too(tmp_path: Path) -> None:
+    path = file_of(tmp_path, 'source_mapping = {"progress_counter": "Request.num_computed_tokens"}\n')
+    report = grade_file("source_mapping", path)
+    assert report.parts == {"progress_counter": 0.25, "running_charge": 0, "waiting_charge": 0, "other_gate": 0}
+
+
+def test_the_students_process_loads_nothing_of_the_tests(tmp_path: Path) -> None:
+    source = """
+        import sys
+
+        def loaded():
+            loaded = {name.partition(".")[0] for name, module in sys.modules.items() if module}
+            return loaded.isdisjoint({"autograder", "torch", "matplotlib", "numpy"})
+    """
+    with StudentFile(file_of(tmp_path, source)) as student:
+        outcome = student.call("loaded")
+    assert outcome.value is True
+
+
+def test_what_a_file_writes_and_starts_is_gone_afterwards(tmp_path: Path) -> None:
+    source = """
+        import os, subprocess, sys
+        open("litter.txt", "w").write("x")
+        sleeper = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+        def where():
+            return os.getcwd(), sleeper.pid
+    """
+    with StudentFile(file_of(tmp_path, source)) as student:
+        folder, pid = student.call("where").value
+        assert (Path(folder) / "litter.txt").exists()
+    assert not Path(folder).exists()
+    status = Path(f"/proc/{pid}/stat")
+    deadline = time.monotonic() + 5
+    while status.exists() and status.read_text().rpartition(")")[2].split()[0] != "Z" and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not status.exists() or status.read_text().rpartition(")")[2].split()[0] == "Z"
