@@ -1,6 +1,6 @@
-# make lab | test | course | student | clean. All but clean first build .venv from pyproject.toml and constraints.txt.
+# make lab | test | test-full | course | student | clean. All but clean first build .venv from pyproject.toml and constraints.txt.
 .DEFAULT_GOAL := help
-.PHONY: help setup lab test course student clean
+.PHONY: help setup lab test test-full course student clean
 
 VENV    := .venv
 BIN     := $(VENV)/bin
@@ -16,6 +16,7 @@ PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3; do \
 help:
 	@echo "make lab      open JupyterLab on the course   (ARGS=\"--no-browser --port 8899\")"
 	@echo "make test     ruff, mypy and pytest           (ARGS=\"tests/core -x\")"
+	@echo "make test-full   what takes too long for make test; writes benchmarks/results/"
 	@echo "make course   build course/ from solutions/"
 	@echo "make student  pack what a student gets        (EDITION=en or EDITION=zh)"
 	@echo "make clean    remove what was built; .venv stays"
@@ -40,6 +41,10 @@ test: $(STAMP)
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest $(ARGS)
+
+test-full: $(STAMP)
+	@echo "Answering 32 prompts under every pair of settings (tens of minutes) ..."
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest -m full -s $(ARGS)
 
 course: $(STAMP)
 	@echo "Building course/en and course/zh from solutions/ ..."

@@ -129,6 +129,16 @@ def test_a_prompt_that_outgrew_the_pool_is_named_when_it_waits_behind_itself() -
     assert "its 13 tokens need 4 blocks and the pool has 3" in str(scheduler.diagnose())
 
 
+def test_a_prompt_whose_lookahead_slots_never_fit_is_named_although_it_is_admitted_again_and_again() -> None:
+    scheduler = make_scheduler(budget=8, blocks=4, caching=False, speculative=SpeculativeConfig("draft_model", 3))
+    add(scheduler, make_request("a", 14))
+    outputs = [step(scheduler) for _ in range(12)]
+    assert [output.preempted_req_ids for output in outputs].count(["a"]) >= 3
+    scheduler.finish_requests("a", RequestStatus.FINISHED_ABORTED)
+    add(scheduler, make_request("b", 14))
+    assert "its 14 tokens and 3 lookahead slots need 5 blocks and the pool has 4" in str(scheduler.diagnose())
+
+
 def test_a_prompt_over_the_budget_is_named_when_chunking_is_off() -> None:
     scheduler = make_scheduler(budget=8, enable_chunked_prefill=False)
     add(scheduler, make_request("a", 9))

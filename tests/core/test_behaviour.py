@@ -294,3 +294,14 @@ def test_the_prefix_cache_is_reset_only_when_nobody_holds_a_block() -> None:
     assert not scheduler.reset_prefix_cache()
     assert scheduler.reset_prefix_cache(reset_running_requests=True)
     assert step(scheduler).num_scheduled_tokens == {"a": 10}
+
+
+def test_evicted_blocks_are_found_no_more_and_stay_where_they_are() -> None:
+    scheduler = make_scheduler()
+    add(scheduler, make_request("a", range(17)))
+    step(scheduler)
+    scheduler.kv_cache_manager.evict_blocks([2, 3])
+    assert ref_counts(scheduler, "a") == [1, 1, 1, 1, 1]
+    add(scheduler, make_request("b", range(17)))
+    assert step(scheduler).num_scheduled_tokens == {"a": 1, "b": 13}
+    run(scheduler)

@@ -10,12 +10,13 @@ import minivllm
 
 PACKAGE = Path(minivllm.__file__).parent
 BELOW = {
+    "errors": set(),
     "kv_cache_interface": set(),
     "config": {"kv_cache_interface"},
     "request": set(),
     "core": {"config", "request", "kv_cache_interface", "core"},
-    "observe": {"config", "request", "kv_cache_interface", "core", "observe"},
-    "bench": {"config", "request", "core", "bench"},
+    "observe": {"config", "errors", "request", "kv_cache_interface", "core", "observe"},
+    "bench": {"config", "errors", "request", "core", "model", "engine", "bench"},
 }  # fmt: skip
 
 

@@ -118,8 +118,10 @@ class RandomRun(RuleBasedStateMachine):
     def teardown(self) -> None:
         if not hasattr(self, "scheduler"):
             return
-        idle = 0
+        idle = num_steps = 0
         while self.scheduler.requests:
+            num_steps += 1
+            assert num_steps < 20_000, [*self.scheduler.requests.values()]
             before = {request.request_id: request.num_tokens for request in self.scheduler.requests.values()}
             computed = {request.request_id: request.num_computed_tokens for request in self.scheduler.requests.values()}
             self._step()
@@ -134,7 +136,8 @@ class RandomRun(RuleBasedStateMachine):
             if idle == 3 or self._loops():
                 diagnosis = self.scheduler.diagnose()
                 note(f"stuck: {diagnosis}")
-                assert diagnosis is not None
+                # What a sliding window needs at once depends on the chunks to come: there the diagnosis stays silent.
+                assert diagnosis is not None or self.config.cache.kv_cache_groups != (FullAttentionSpec(),)
                 self.scheduler.finish_requests(
                     self.scheduler.waiting.peek_request().request_id, RequestStatus.FINISHED_ABORTED
                 )
@@ -146,11 +149,8 @@ class RandomRun(RuleBasedStateMachine):
         assert not [*check_state(self.scheduler), *check_progress(self.scheduler)]
 
     def _loops(self) -> bool:
-        """Without the gate and the cache, a request that outgrew the pool is admitted and preempts itself again and again."""
-        return (
-            any(request.num_preemptions > 60 for request in self.scheduler.waiting)
-            and self.scheduler.diagnose() is not None
-        )
+        """A request that outgrew the pool may be admitted, computed and preempted by itself again and again."""
+        return any(request.num_preemptions > 100 for request in self.scheduler.waiting)
 
 
 def test_invariants_hold_in_random_runs() -> None:

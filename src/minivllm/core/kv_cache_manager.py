@@ -136,14 +136,14 @@ class KVCacheManager:
             coordinator.cache_blocks(request, min(num_computed_tokens + num_new_tokens, request.num_tokens))
         return new_blocks
 
-    def get_num_blocks_for_full_sequence(self, request: Request) -> int:
-        """Blocks that all known tokens of a waiting request take in an empty pool, as the full-sequence gate counts."""
+    def get_num_blocks_needed_at_once(self, request: Request, num_lookahead_tokens: int) -> int:
+        """Blocks that a waiting request holds at the least when its last known token is computed, no prefix shared."""
+        num_tokens_need_slot = min(request.num_tokens + num_lookahead_tokens, self.max_model_len)
         return self.coordinator.get_num_blocks_to_allocate(
             request.request_id,
-            min(request.num_tokens, self.max_model_len),
+            num_tokens_need_slot,
             self.empty_kv_cache_blocks.blocks,
-            total_computed_tokens=0,
-            apply_admission_cap=True,
+            total_computed_tokens=request.num_tokens - 1,
         )
 
     def free(self, request: Request) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 from minivllm.config import CacheConfig, EngineConfig, SchedulerConfig, SpeculativeConfig
 from minivllm.core.sched.scheduler import Scheduler
+from minivllm.errors import MinivllmError
 from minivllm.kv_cache_interface import FullAttentionSpec, KVCacheSpec, SlidingWindowSpec
 from minivllm.observe.recorder import Recorder
 from minivllm.observe.toy_model import DraftRule, ToyModel
@@ -21,7 +22,7 @@ OPTIONAL_FIELDS = ("common", "ev", "ev2")
 """Fields of a step that another implementation need not have."""
 
 
-class TraceError(ValueError):
+class TraceError(MinivllmError):
     """A file that is no trace; the message names the file and what is wrong with it."""
 
 

@@ -21,14 +21,16 @@ def diagnose_waiting(
     request: Request, num_behind: int, config: EngineConfig, kv_cache_manager: KVCacheManager
 ) -> str | None:
     """Why the head of ``waiting``, with ``num_behind`` others behind it, can never be admitted; None if it can."""
-    num_blocks = kv_cache_manager.get_num_blocks_for_full_sequence(request)
+    num_lookahead_tokens = config.speculative.num_lookahead_tokens if config.speculative else 0
+    num_blocks = kv_cache_manager.get_num_blocks_needed_at_once(request, num_lookahead_tokens)
     usable = config.cache.num_gpu_blocks - 1
     num_new_tokens = request.num_tokens - kv_cache_manager.get_computed_blocks(request)[1]
     budget = config.max_num_scheduled_tokens
     if num_blocks > usable:
+        lookahead = f" and {num_lookahead_tokens} lookahead slots" if num_lookahead_tokens else ""
         cause = (
-            f"its {request.num_tokens} tokens need {num_blocks} blocks and the pool has {usable} besides the null "
-            "block; abort it, or raise CacheConfig.num_gpu_blocks"
+            f"its {request.num_tokens} tokens{lookahead} need {num_blocks} blocks and the pool has {usable} besides "
+            "the null block; abort it, or raise CacheConfig.num_gpu_blocks"
         )
     elif num_new_tokens > budget and not config.scheduler.enable_chunked_prefill:
         cause = (
