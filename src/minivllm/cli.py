@@ -2,14 +2,16 @@
 
 import json
 import sys
+import time
 from collections import Counter
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from minivllm.bench.scheduler import BenchError, bench_scheduler
-from minivllm.observe.replay import TraceError, find_traces, load_trace, replay_trace
+from minivllm.bench.scheduler import bench_scheduler
+from minivllm.errors import MinivllmError
+from minivllm.observe.replay import find_traces, load_trace, replay_trace
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -54,16 +56,72 @@ def replay(
     raise typer.Exit(0 if equal.total() == total.total() else 1)
 
 
+@app.command()
+def generate(
+    prompt: Annotated[str, typer.Argument(help="what the user says")],
+    model: Annotated[str | None, typer.Option(help="a name, a path or a Hugging Face id")] = None,
+    temperature: Annotated[float, typer.Option(help="0 takes the likeliest token")] = 0.0,
+    max_tokens: Annotated[int, typer.Option(help="tokens of the answer at most")] = 256,
+    seed: Annotated[int | None, typer.Option(help="makes the choice repeatable")] = None,
+    stats: Annotated[bool, typer.Option("--stats", help="say how fast it was")] = False,
+) -> None:
+    """Answer a prompt, token by token, in the model's chat template."""
+    from minivllm.engine.llm import LLM
+    from minivllm.request import SamplingParams
+
+    params = SamplingParams(max_tokens=max_tokens, temperature=temperature, seed=seed)
+    llm = LLM(model)
+    if stats:
+        print(llm.kv_cache_report, file=sys.stderr)
+    start = time.perf_counter()
+    first = start
+    shown = 0
+    tokens = 0
+    for output in llm.stream(llm.encode_chat([{"role": "user", "content": prompt}]), params):
+        first = time.perf_counter() if tokens == 0 else first
+        tokens = len(output.outputs[0].token_ids)
+        text = output.outputs[0].text
+        print(text[shown:], end="", flush=True)
+        shown = len(text)
+    print()
+    if stats:
+        rate = (tokens - 1) / (time.perf_counter() - first) if tokens > 1 else 0.0
+        print(f"{tokens} tokens, first after {first - start:.2f} s, then {rate:.1f} tokens/s", file=sys.stderr)
+
+
+@app.command()
+def doctor() -> None:
+    """Say what of this machine the course can use, and what to do about what is missing."""
+    from minivllm.doctor import report
+
+    print("\n".join(report()))
+
+
+@app.command()
+def kernels(
+    check: Annotated[bool, typer.Option("--check", help="compile every kernel for every kind of GPU; needs none")],
+) -> None:
+    """Compile the Triton kernels and show the registers, stack and shared memory that they take."""
+    from minivllm.kernels.compile_check import run as run_check
+
+    if not check:
+        raise typer.BadParameter("say --check: there is nothing else to do yet")
+    raise typer.Exit(run_check())
+
+
+Runs = Annotated[int, typer.Option("--runs", min=1, help="runs of each measurement")]
+Output = Annotated[Path | None, typer.Option("--output", metavar="FILE", help="write the result as JSON too")]
+Threads = Annotated[int | None, typer.Option("--threads", min=1, help="threads of torch")]
+
+
 @bench_app.command("scheduler")
 def bench_scheduler_command(
     vllm: Annotated[
         str | None,
         typer.Option("--vllm", metavar="PYTHON", help="an interpreter with vllm 0.28.0: time vLLM's scheduler too"),
     ] = None,
-    runs: Annotated[int, typer.Option("--runs", min=1, help="runs of each workload on each side")] = 5,
-    output: Annotated[
-        Path | None, typer.Option("--output", metavar="FILE", help="write the result as JSON too")
-    ] = None,
+    runs: Runs = 5,
+    output: Output = None,
 ) -> None:
     """CPU time of schedule() and update_from_output() in a step, and the ratio to vLLM's."""
     result = bench_scheduler(vllm, runs)
@@ -74,6 +132,39 @@ def bench_scheduler_command(
         if row["ratio"] is not None:
             print(f"  vLLM      {row['vllm_us_step']:8.1f} us a step (CPU time)")
             print(f"  ratio     {row['ratio']:8.3f}")
+    _write(output, result)
+
+
+@bench_app.command("engine")
+def bench_engine_command(
+    model: Annotated[str, typer.Option(help="a name, a path or a Hugging Face id")] = "smollm2-135m-instruct",
+    against: Annotated[str | None, typer.Option("--against", help="'transformers': the same weights beside it")] = None,
+    runs: Runs = 3,
+    threads: Threads = None,
+    output: Output = None,
+) -> None:
+    """Tokens/s, time to first token (TTFT) and time between tokens (ITL)."""
+    from minivllm.bench.engine import bench_engine
+
+    if against not in (None, "transformers"):
+        raise typer.BadParameter(f"--against is {against!r}, but only 'transformers' can be measured against")
+    _write(output, bench_engine(model, against, runs, threads, report=print))
+
+
+@bench_app.command("schedule-effects")
+def bench_schedule_effects_command(
+    model: Annotated[str, typer.Option(help="a name, a path or a Hugging Face id")] = "smollm2-135m-instruct",
+    runs: Runs = 3,
+    threads: Threads = None,
+    output: Output = None,
+) -> None:
+    """The lesson's claims about performance, as ratios."""
+    from minivllm.bench.schedule_effects import bench_schedule_effects
+
+    _write(output, bench_schedule_effects(model, runs, threads, report=print))
+
+
+def _write(output: Path | None, result: dict[str, Any]) -> None:
     if output is not None:
         output.parent.mkdir(parents=True, exist_ok=True)
         output.write_text(json.dumps(result, indent=1) + "\n")
@@ -98,4 +189,4 @@ def _fail(message: str) -> int:
 
 
 def main() -> None:
-    run(app, (TraceError, BenchError, OSError))
+    run(app, (MinivllmError, OSError, ValueError))

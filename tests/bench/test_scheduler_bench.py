@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from minivllm.bench.machine import BenchError
 from minivllm.bench.minivllm_scheduler import MinivllmEngine
-from minivllm.bench.scheduler import BenchError, bench_scheduler
+from minivllm.bench.scheduler import bench_scheduler
 from minivllm.bench.scheduler_workloads import WORKLOADS, time_workload
 
 

@@ -16,6 +16,9 @@ BELOW = {
     "request": set(),
     "core": {"config", "request", "kv_cache_interface", "core"},
     "observe": {"config", "errors", "request", "kv_cache_interface", "core", "observe"},
+    "kernels": {"errors", "kernels"},
+    "model": {"errors", "kernels", "model"},
+    "engine": {"config", "errors", "request", "core", "kernels", "model", "engine"},
     "bench": {"config", "errors", "request", "core", "model", "engine", "bench"},
 }  # fmt: skip
 

@@ -2,23 +2,18 @@
 
 import json
 import os
-import platform
 import statistics
 import subprocess
 import sys
 from dataclasses import dataclass
-from datetime import date
 from pathlib import Path
 from typing import Any
 
+from minivllm.bench.machine import BenchError, where_and_when
 from minivllm.bench.scheduler_workloads import WORKLOADS
 
 _FOLDER = Path(__file__).parent
 _THREADS = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
-
-
-class BenchError(RuntimeError):
-    """A measurement that can't be made; the message says why and what to do."""
 
 
 class Side:
@@ -108,18 +103,8 @@ def bench_scheduler(vllm_python: str | None, runs: int) -> dict[str, Any]:
         for side in sides:
             side.close()
     return {
-        "date": date.today().isoformat(),
-        "machine": f"{_cpu_name()}, {os.cpu_count()} cores, {platform.system()}",
+        **where_and_when(),
         "runs": runs,
         "versions": [side.version for side in sides],
         "results": [vars(result) for result in results],
     }
-
-
-def _cpu_name() -> str:
-    cpuinfo = Path("/proc/cpuinfo")
-    if cpuinfo.exists():
-        for line in cpuinfo.read_text().splitlines():
-            if line.startswith("model name"):
-                return line.split(":", 1)[1].strip()
-    return platform.processor() or platform.machine()

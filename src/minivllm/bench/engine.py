@@ -1,0 +1,210 @@
+"""``minivllm bench engine``: tokens/s, TTFT and ITL, beside transformers in the same run."""
+
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from minivllm.bench.machine import BenchError, where_and_when
+from minivllm.engine.arg_utils import EngineArgs
+from minivllm.engine.llm_engine import LLMEngine
+from minivllm.model.config import LlamaConfig
+from minivllm.model.hub import fetch
+from minivllm.model.loader import load_model
+from minivllm.model.weights import open_checkpoint
+from minivllm.request import SamplingParams
+
+Prompts = list[list[int]]
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Requests that arrive together: random prompts of one length, greedy outputs of one length."""
+
+    batch: int
+    context: int
+    output: int
+
+    def prompts(self, vocab_size: int, seed: int) -> Prompts:
+        generator = torch.Generator().manual_seed(seed)
+        return torch.randint(3, vocab_size, (self.batch, self.context), generator=generator).tolist()
+
+
+WORKLOADS = (
+    Workload(1, 64, 48),
+    Workload(8, 64, 32),
+    Workload(32, 64, 32),
+    Workload(8, 512, 16),
+    Workload(32, 512, 16),
+)
+
+
+@dataclass(frozen=True)
+class Timing:
+    """One run. ``ttft`` and ``itl`` in seconds, empty where the engine gives all tokens at the end."""
+
+    seconds: float
+    tokens: int
+    ttft: list[float]
+    itl: list[float]
+
+
+def run_minivllm(engine: LLMEngine, prompts: Prompts, output: int) -> Timing:
+    """Answers the prompts with exactly ``output`` tokens each."""
+    params = SamplingParams(max_tokens=output, temperature=0.0, ignore_eos=True)
+    start = time.perf_counter()
+    for i, prompt in enumerate(prompts):
+        engine.add_request(str(i), prompt, params)
+    last: dict[str, float] = {}
+    ttft: list[float] = []
+    itl: list[float] = []
+    while engine.has_unfinished_requests():
+        outputs = engine.step()
+        now = time.perf_counter()
+        for out in outputs:
+            (itl if out.request_id in last else ttft).append(now - last.get(out.request_id, start))
+            last[out.request_id] = now
+    return Timing(time.perf_counter() - start, output * len(prompts), ttft, itl)
+
+
+class TransformersSide:
+    """transformers' own Llama with the weights of a checkpoint.
+
+    Raises:
+        BenchError: transformers is not installed.
+    """
+
+    def __init__(self, model: str) -> None:
+        try:
+            import transformers
+        except ImportError:
+            raise BenchError(
+                "transformers is not installed: pip install transformers, or leave --against out."
+            ) from None
+        self.version = f"transformers {transformers.__version__}"
+        transformers.logging.set_verbosity_error()
+        checkpoint = open_checkpoint(fetch(model))
+        self.model = transformers.LlamaForCausalLM(_transformers_config(checkpoint.config)).eval()
+        self.model.load_state_dict(dict(checkpoint.weights()), strict=False)
+        self.model.tie_weights()
+
+    def generate(self, prompts: Prompts, output: int) -> Timing:
+        start = time.perf_counter()
+        with torch.inference_mode():
+            self.model.generate(
+                torch.tensor(prompts), max_new_tokens=output, min_new_tokens=output, do_sample=False, pad_token_id=2
+            )
+        return Timing(time.perf_counter() - start, output * len(prompts), [], [])
+
+    def continuous_batching(self, prompts: Prompts, output: int) -> Timing:
+        from transformers import GenerationConfig
+
+        config = GenerationConfig(max_new_tokens=output, do_sample=False, eos_token_id=-1, pad_token_id=2)
+        start = time.perf_counter()
+        outputs = self.model.generate_batch(inputs=prompts, generation_config=config)
+        seconds = time.perf_counter() - start
+        tokens = sum(len(out.generated_tokens) for out in outputs.values())
+        return Timing(seconds, tokens, [], [])
+
+
+def _transformers_config(config: LlamaConfig) -> Any:
+    import transformers
+
+    return transformers.LlamaConfig(
+        vocab_size=config.vocab_size,
+        hidden_size=config.hidden_size,
+        intermediate_size=config.intermediate_size,
+        num_hidden_layers=config.num_hidden_layers,
+        num_attention_heads=config.num_attention_heads,
+        num_key_value_heads=config.num_key_value_heads,
+        head_dim=config.head_dim,
+        max_position_embeddings=config.max_position_embeddings,
+        rms_norm_eps=config.rms_norm_eps,
+        rope_parameters={"rope_type": "default", "rope_theta": config.rope_theta},
+        tie_word_embeddings=config.tie_word_embeddings,
+    )
+
+
+def bench_engine(
+    model: str, against: str | None, runs: int, threads: int | None, report: Callable[[str], None]
+) -> dict[str, Any]:
+    """Runs every workload ``runs`` times on each side, in turn, after one run that is not counted.
+
+    Args:
+        against: None or "transformers".
+        threads: torch's; None leaves them.
+        report: called with each finished line.
+
+    Raises:
+        BenchError, ModelError: something is missing; the message says what.
+    """
+    if threads is not None:
+        torch.set_num_threads(threads)
+    args = EngineArgs(model=model, max_num_seqs=64)
+    loaded = load_model(args.model)
+    config = args.create_engine_config(loaded.model)
+    vocab_size = loaded.model.config.vocab_size
+
+    def minivllm(prompts: Prompts, output: int) -> Timing:
+        return run_minivllm(engine, prompts, output)
+
+    engine = LLMEngine(loaded.model, loaded.tokenizer, config)
+    sides: dict[str, Callable[[Prompts, int], Timing]] = {"minivllm": minivllm}
+    versions = [f"torch {torch.__version__}"]
+    if against is not None:
+        other = TransformersSide(model)
+        versions.append(other.version)
+        sides |= {"generate": other.generate, "continuous batching": other.continuous_batching}
+
+    results = []
+    for workload in WORKLOADS:
+        timings: dict[str, list[Timing]] = {name: [] for name in sides}
+        for run in range(runs + 1):
+            prompts = workload.prompts(vocab_size, seed=1000 * workload.batch + workload.context + run)
+            for name, side in sides.items():
+                timing = side(prompts, workload.output)
+                if run:
+                    timings[name].append(timing)
+        row = _summary(workload, timings)
+        results.append(row)
+        report(format_row(row))
+    return {
+        **where_and_when(),
+        "threads": torch.get_num_threads(),
+        "model": model,
+        "runs": runs,
+        "versions": versions,
+        "results": results,
+    }
+
+
+def _summary(workload: Workload, timings: dict[str, list[Timing]]) -> dict[str, Any]:
+    rates = {name: statistics.median(run.tokens / run.seconds for run in own) for name, own in timings.items()}
+    own = timings["minivllm"]
+    itl = sorted(gap for run in own for gap in run.itl)
+    ttft = sorted(first for run in own for first in run.ttft)
+    return {
+        **vars(workload),
+        "tokens_per_second": {name: round(rate, 1) for name, rate in rates.items()},
+        "ratio": {name: round(rates["minivllm"] / rate, 2) for name, rate in rates.items() if name != "minivllm"},
+        "ttft_ms": {"p50": _percentile_ms(ttft, 50), "p99": _percentile_ms(ttft, 99)},
+        "itl_ms": {"p50": _percentile_ms(itl, 50), "p99": _percentile_ms(itl, 99)},
+    }
+
+
+def _percentile_ms(ordered: list[float], percent: int) -> float:
+    return round(1000 * ordered[min(len(ordered) * percent // 100, len(ordered) - 1)], 1)
+
+
+def format_row(row: dict[str, Any]) -> str:
+    """One line for a workload's result."""
+    rates = ", ".join(f"{name} {rate:.1f}" for name, rate in row["tokens_per_second"].items())
+    ratios = "".join(f", {ratio:.2f} x {name}" for name, ratio in row["ratio"].items())
+    return (
+        f"batch {row['batch']:2}, context {row['context']:3}, {row['output']} outputs: {rates} tokens/s{ratios}; "
+        f"TTFT p50 {row['ttft_ms']['p50']} p99 {row['ttft_ms']['p99']} ms, "
+        f"ITL p50 {row['itl_ms']['p50']} p99 {row['itl_ms']['p99']} ms"
+    )

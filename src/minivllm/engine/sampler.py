@@ -1,0 +1,119 @@
+"""Chooses tokens from logits, and verifies draft tokens on the way.
+
+Mirrors vllm/v1/sample/sampler.py (Sampler) and vllm/v1/sample/rejection_sampler.py (RejectionSampler).
+"""
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from minivllm.request import SamplingParams
+
+
+@dataclass(frozen=True)
+class TokenLogprobs:
+    """Log-probabilities at one position, of the model's own distribution: the chosen token and the likeliest ones."""
+
+    token_id: int
+    logprob: float
+    top: dict[int, float]
+
+
+@dataclass(frozen=True)
+class SampledTokens:
+    """What one request got: accepted drafts and one more token; ``logprobs`` holds one entry a token, if asked for."""
+
+    token_ids: list[int]
+    logprobs: list[TokenLogprobs] | None
+
+
+def uniform(seed: int, position: int) -> float:
+    """The number in [0, 1) that decides the token at a position of a sequence.
+
+    It depends on nothing else, so neither the batch, nor a preemption, nor the pace of drafts changes the text.
+    """
+    return random.Random(f"{seed}/{position}").random()
+
+
+def sample(logits: torch.Tensor, params: Sequence[SamplingParams], uniforms: Sequence[float]) -> torch.Tensor:
+    """One token for each row.
+
+    Rows of one kind are worked on together, and a row's kind depends on its own parameters alone.
+
+    Args:
+        logits: [num_rows, vocab_size], any float dtype.
+        params: one for each row.
+        uniforms: one number in [0, 1) for each row; greedy rows ignore it.
+
+    Returns:
+        [num_rows] int64, on the device of ``logits``.
+    """
+    sampled = logits.argmax(dim=-1)
+    kinds: dict[bool, list[int]] = {False: [], True: []}
+    for row, param in enumerate(params):
+        if param.temperature > 0:
+            kinds[bool(param.top_k) or param.top_p < 1 or param.min_p > 0].append(row)
+    for is_filtered, rows in kinds.items():
+        if rows:
+            choose = _sample_filtered if is_filtered else _sample_all
+            index = torch.tensor(rows, device=logits.device)
+            chosen_params = [params[row] for row in rows]
+            temperature = _column([param.temperature for param in chosen_params], logits.device)
+            scaled = logits[index].float() / temperature
+            sampled[index] = choose(scaled, chosen_params, _column([uniforms[row] for row in rows], logits.device))
+    return sampled
+
+
+def _sample_all(scaled: torch.Tensor, params: Sequence[SamplingParams], uniforms: torch.Tensor) -> torch.Tensor:
+    return _inverse_cdf(scaled.softmax(dim=-1), uniforms).squeeze(1)
+
+
+def _sample_filtered(scaled: torch.Tensor, params: Sequence[SamplingParams], uniforms: torch.Tensor) -> torch.Tensor:
+    # Sorted by probability, every filter is a cut.
+    scaled, token_ids = scaled.sort(dim=-1, descending=True)
+    probs = scaled.softmax(dim=-1)
+    rank = torch.arange(probs.shape[1], device=probs.device)
+    keep = rank < _column([param.top_k or probs.shape[1] for param in params], probs.device)
+    keep &= probs >= _column([param.min_p for param in params], probs.device) * probs[:, :1]
+    # What counts for top_p is the probability in front of a token: the one that passes the threshold is still in.
+    keep &= probs.cumsum(dim=-1) - probs < _column([param.top_p for param in params], probs.device)
+    return token_ids.gather(1, _inverse_cdf(probs * keep, uniforms)).squeeze(1)
+
+
+def _inverse_cdf(weights: torch.Tensor, uniforms: torch.Tensor) -> torch.Tensor:
+    """The place in each row where the running sum of the weights passes its share ``uniforms``: [num_rows, 1]."""
+    cumulative = weights.double().cumsum(dim=-1)
+    threshold = uniforms.double() * cumulative[:, -1:]
+    # Rounding must not choose a place behind the last weight.
+    last = (weights > 0).long().cumsum(dim=-1).argmax(dim=-1, keepdim=True)
+    return torch.searchsorted(cumulative, threshold, right=True).minimum(last)
+
+
+def _column(values: Sequence[float], device: torch.device) -> torch.Tensor:
+    return torch.tensor(values, dtype=torch.float32, device=device).unsqueeze(1)
+
+
+def verify(sampled: Sequence[int], drafts: Sequence[int]) -> list[int]:
+    """The tokens that a request may keep.
+
+    ``sampled[i]`` was sampled at the position of ``drafts[i]``, given the drafts before it, and the last one behind all
+    of them. As long as a draft is what was sampled anyway, the next position counts too. A draft is one certain guess,
+    so this is rejection sampling: the outcome has the model's own distribution, and with a seed it is the text without
+    drafts.
+    """
+    kept = []
+    for i, token_id in enumerate(sampled):
+        kept.append(token_id)
+        if i < len(drafts) and drafts[i] != token_id:
+            break
+    return kept
+
+
+def token_logprobs(logits: torch.Tensor, token_id: int, num_top: int) -> TokenLogprobs:
+    """Log-probabilities for one row of logits, [vocab_size]."""
+    logprobs = logits.float().log_softmax(dim=-1)
+    values, ids = logprobs.topk(num_top)
+    top = dict(zip(ids.tolist(), values.tolist(), strict=True))
+    return TokenLogprobs(token_id, float(logprobs[token_id]), top)

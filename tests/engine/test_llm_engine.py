@@ -1,0 +1,227 @@
+"""The engine writes the reference's tokens whatever the schedule, and survives what goes wrong."""
+
+from typing import Any
+
+import pytest
+
+from minivllm.engine.batch import InputBatch
+from minivllm.engine.llm_engine import EngineStuckError, RequestOutput
+from minivllm.observe.recorder import Recorder
+from minivllm.request import SamplingParams
+from tests.engine.covering import covering_array
+from tests.engine.tiny_engine import assert_same_tokens, finish, greedy, make_engine, random_prompt, reference_tokens
+
+SHARED = random_prompt(40)
+PROMPTS = [
+    random_prompt(1),
+    random_prompt(7),
+    random_prompt(8),
+    random_prompt(9),
+    random_prompt(33),
+    random_prompt(70),
+    SHARED,
+    SHARED,
+    SHARED + random_prompt(5),
+    random_prompt(4) * 8,
+]
+MAX_TOKENS = 12
+
+DIMENSIONS: dict[str, tuple[Any, ...]] = {
+    "budget": (5, 16, 256),
+    "block_size": (4, 8, 16),
+    "caching": (True, False),
+    "tokens": (96, 800),
+    "drafts": (0, 3),
+    "seqs": (1, 4, 10),
+    "arrival": ("at once", "trickled"),
+}
+
+
+@pytest.mark.parametrize("config", covering_array(DIMENSIONS), ids=lambda c: "-".join(map(str, c.values())))
+def test_tokens_are_the_same_whatever_the_schedule(config: dict[str, Any]) -> None:
+    engine = make_engine(
+        budget=config["budget"],
+        block_size=config["block_size"],
+        blocks=config["tokens"] // config["block_size"],
+        seqs=config["seqs"],
+        caching=config["caching"],
+        drafts=config["drafts"],
+    )
+    done: dict[str, RequestOutput] = {}
+    for i, prompt in enumerate(PROMPTS):
+        engine.add_request(str(i), prompt, greedy(MAX_TOKENS))
+        if config["arrival"] == "trickled":
+            done |= {output.request_id: output for output in engine.step() if output.finished}
+    done |= finish(engine)
+    for i, prompt in enumerate(PROMPTS):
+        assert_same_tokens(prompt, done[str(i)].outputs[0].token_ids, MAX_TOKENS)
+    assert engine.scheduler.kv_cache_manager.usage == 0.0
+
+
+def test_a_pool_too_small_for_all_preempts_and_still_writes_the_same() -> None:
+    engine = make_engine(block_size=4, blocks=20, seqs=6)
+    preempted = 0
+    for i, prompt in enumerate(PROMPTS[1:5] * 3):
+        engine.add_request(str(i), prompt, greedy(MAX_TOKENS))
+    schedule = engine.scheduler.schedule
+
+    def counting() -> Any:
+        nonlocal preempted
+        output = schedule()
+        preempted += len(output.preempted_req_ids)
+        return output
+
+    engine.scheduler.schedule = counting  # type: ignore[method-assign]
+    done = finish(engine)
+    assert preempted >= 3
+    for i, prompt in enumerate(PROMPTS[1:5] * 3):
+        assert_same_tokens(prompt, done[str(i)].outputs[0].token_ids, MAX_TOKENS)
+
+
+def test_drafts_save_steps_where_the_text_repeats_itself() -> None:
+    steps = []
+    for drafts in (0, 4):
+        engine = make_engine(drafts=drafts)
+        engine.add_request("a", random_prompt(4) * 8, greedy(40))
+        count = 0
+        while engine.has_unfinished_requests():
+            engine.step()
+            count += 1
+        steps.append(count)
+    assert steps[1] < steps[0] == 40
+
+
+@pytest.mark.parametrize(
+    "params", [SamplingParams(max_tokens=20, seed=7), SamplingParams(max_tokens=20, seed=7, top_p=0.9, temperature=0.8)]
+)
+@pytest.mark.parametrize("drafts", [0, 3])
+def test_a_seed_gives_the_same_text_alone_in_company_and_after_a_preemption(
+    params: SamplingParams, drafts: int
+) -> None:
+    prompt = random_prompt(21)
+    alone = make_engine()
+    alone.add_request("a", prompt, params)
+    text = finish(alone)["a"].outputs[0].token_ids
+    company = make_engine(block_size=4, blocks=14, seqs=4, budget=19, drafts=drafts)
+    for i in range(3):
+        company.add_request(f"other{i}", random_prompt(9 + i), SamplingParams(max_tokens=14))
+    company.add_request("a", prompt, params)
+    assert finish(company)["a"].outputs[0].token_ids == text
+
+
+def test_two_requests_without_a_seed_differ() -> None:
+    engine = make_engine()
+    for name in "abcd":
+        engine.add_request(name, SHARED, SamplingParams(max_tokens=16, temperature=5.0))
+    assert len({tuple(output.outputs[0].token_ids) for output in finish(engine).values()}) > 1
+
+
+def test_an_output_grows_and_says_how_it_ended() -> None:
+    engine = make_engine()
+    stop = reference_tokens(tuple(SHARED), 5)[4][0]
+    engine.add_request("length", SHARED, greedy(3, logprobs=2))
+    engine.add_request("stop", SHARED, greedy(20, stop_token_ids=(stop,)))
+    (first, second) = engine.step()
+    assert (first.request_id, len(first.outputs[0].token_ids), first.finished) == ("length", 1, False)
+    assert (first.num_cached_tokens, second.num_cached_tokens) == (0, 32)
+    done = finish(engine)
+    assert done["length"] is first
+    assert first.outputs[0].finish_reason == "length"
+    assert [entry.token_id for entry in first.outputs[0].logprobs or []] == first.outputs[0].token_ids
+    assert all(next(iter(entry.top)) == entry.token_id for entry in first.outputs[0].logprobs or [])
+    assert done["stop"].outputs[0].finish_reason == "stop"
+    assert done["stop"].outputs[0].token_ids[-1] == stop
+
+
+def test_an_abort_amid_the_text_frees_its_blocks_and_leaves_the_others_alone() -> None:
+    engine = make_engine()
+    engine.add_request("a", random_prompt(20), greedy(30))
+    engine.add_request("b", random_prompt(21), greedy(10))
+    (a, _) = engine.step()
+    engine.step()
+    engine.abort_request("a")
+    engine.abort_request("a")
+    engine.abort_request("nobody")
+    assert (a.outputs[0].finish_reason, len(a.outputs[0].token_ids)) == ("abort", 2)
+    done = finish(engine)
+    assert_same_tokens(random_prompt(21), done["b"].outputs[0].token_ids, 10)
+    assert engine.scheduler.kv_cache_manager.usage == 0.0
+    assert not engine.runner.input_batch.rows.keys() - {"b"}
+
+
+@pytest.mark.parametrize("fault", [RuntimeError("out of memory"), KeyboardInterrupt()])
+def test_a_model_that_fails_costs_the_requests_of_its_step_and_poisons_nobody(fault: BaseException) -> None:
+    engine = make_engine(seqs=2)
+    engine.add_request("a", SHARED, greedy(8))
+    engine.add_request("b", SHARED, greedy(8))
+    engine.add_request("c", SHARED, greedy(8))
+    forward = engine.runner.model.forward
+
+    def failing(*args: Any) -> Any:
+        engine.runner.model.forward = forward  # type: ignore[method-assign]
+        raise fault
+
+    engine.runner.model.forward = failing  # type: ignore[assignment, method-assign]
+    with pytest.raises(type(fault)):
+        engine.step()
+    assert engine.scheduler.kv_cache_manager.usage == 0.0
+    assert [request.request_id for request in engine.scheduler.waiting] == ["c"]
+    # What "a" and "b" had registered was never computed: "c" has the same prompt and must not find it.
+    assert not Recorder(engine.scheduler).state()["cached"]
+    done = finish(engine)
+    assert_same_tokens(SHARED, done["c"].outputs[0].token_ids, 8)
+
+
+def test_an_engine_in_which_nobody_can_move_says_so() -> None:
+    engine = make_engine(block_size=4, blocks=4)
+    engine.add_request("big", random_prompt(20), greedy(2))
+    with pytest.raises(
+        EngineStuckError, match="Request 'big' waits at the head of the queue for ever: its 20 tokens need 5"
+    ):
+        engine.step()
+    engine.abort_request("big")
+    engine.add_request("small", random_prompt(5), greedy(2))
+    assert finish(engine)["small"].finished
+
+
+@pytest.mark.parametrize(
+    ("prompt", "message"),
+    [
+        ("text", "the prompt is text, but the engine has no tokenizer"),
+        ([], "prompt_token_ids is empty"),
+        ([1] * 200, "at most max_model_len"),
+    ],
+)
+def test_a_prompt_that_can_not_be_used_is_refused_and_nothing_is_added(prompt: Any, message: str) -> None:
+    engine = make_engine()
+    with pytest.raises(ValueError, match=message):
+        engine.add_request("a", prompt, greedy(2))
+    assert not engine.has_unfinished_requests()
+    engine.add_request("a", [5], greedy(2))
+    assert finish(engine)["a"].finished
+
+
+def test_a_mixed_batch_becomes_the_tensors_that_the_lesson_derives_by_hand() -> None:
+    engine = make_engine(budget=12, block_size=4, drafts=2)
+    engine.add_request("verify", random_prompt(6), greedy(8))
+    engine.step()
+    engine.scheduler.update_draft_token_ids({"verify": [11, 12]})
+    engine.add_request("decode", random_prompt(1), greedy(8))
+    engine.add_request("chunk", random_prompt(20), greedy(8))
+    output = engine.scheduler.schedule()
+    batch_input: InputBatch = engine.runner.input_batch
+    batch_input.update(output)
+    batch = batch_input.build(output)
+    assert output.num_scheduled_tokens == {"verify": 3, "decode": 3, "chunk": 6}
+    assert batch.num_sampled == [3, 3, 0]
+    assert batch.drafts == [[11, 12], [-1, -1], []]
+    metadata = batch.attn_metadata
+    assert metadata.query_start_loc.tolist() == [0, 3, 6, 12]
+    assert metadata.seq_lens.tolist() == [9, 3, 6]
+    assert batch.positions.tolist() == [6, 7, 8, 0, 1, 2, 0, 1, 2, 3, 4, 5]
+    assert batch.input_ids.tolist()[1:3] == [11, 12]
+    assert batch.input_ids.tolist()[4:6] == [0, 0]
+    assert metadata.block_table.tolist() == [[1, 2, 3], [4, 0, 0], [5, 6, 0]]
+    assert metadata.slot_mapping.tolist() == [10, 11, 12, 16, 17, 18, 20, 21, 22, 23, 24, 25]
+    assert batch.logits_indices.tolist() == [0, 1, 2, 3, 4, 5]
+    assert metadata.max_query_len == 6

@@ -1,0 +1,129 @@
+"""The real SmolLM2: logits, text, range of activations, time and memory."""
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from minivllm.kernels import kernels_for
+from minivllm.model.llama import Linear
+from minivllm.model.loader import LoadedModel
+from minivllm.model.weights import open_checkpoint
+from tests.model.reference import reference_logits, transformers_llama
+from tests.model.tiny import Batch, build, logits_of
+
+ROOT = Path(__file__).resolve().parents[2]
+PROMPTS = [
+    "The capital of France is",
+    "你好，世界。今天是2024年5月1日，天气",
+    "def fibonacci(n):\n    if n < 2:\n        return n\n    return",
+    "🙂👍🏽 naïve café, 12345.678e-9, <|im_start|>user\nhi<|im_end|>\n",
+]
+
+
+@pytest.fixture(scope="module")
+def reference(smollm2_file: Path) -> Any:
+    checkpoint = open_checkpoint(smollm2_file)
+    return transformers_llama(checkpoint.config, dict(checkpoint.weights()))
+
+
+def chat_prompt(smollm2: LoadedModel, question: str) -> list[int]:
+    text = smollm2.tokenizer.apply_chat_template([{"role": "user", "content": question}])
+    return smollm2.tokenizer.encode(text, add_special_tokens=False)
+
+
+@pytest.mark.parametrize("prompt", PROMPTS)
+def test_logits_equal_transformers_on_the_same_weights(smollm2: LoadedModel, reference: Any, prompt: str) -> None:
+    ids = smollm2.tokenizer.encode(prompt)
+    assert (logits_of(smollm2.model, ids) - reference_logits(reference, ids)).abs().max() <= 1e-4
+
+
+def test_logits_of_a_chunked_prompt_equal_transformers(smollm2: LoadedModel, reference: Any) -> None:
+    ids = chat_prompt(smollm2, "Why is the sky blue?")
+    batch = Batch(smollm2.model, [ids])
+    sizes = [7, 1, 16, len(ids) - 24]
+    logits = torch.cat([batch.step([size])[0] for size in sizes])
+    assert (logits - reference_logits(reference, ids)).abs().max() <= 1e-4
+
+
+def test_it_answers_a_question(smollm2: LoadedModel) -> None:
+    ids = chat_prompt(smollm2, "What is the capital of France?")
+    prompt_length = len(ids)
+    batch = Batch(smollm2.model, [ids + [0] * 16])
+    logits = batch.step([prompt_length])[0]
+    for position in range(prompt_length, prompt_length + 16):
+        token = int(logits[-1].argmax())
+        batch.sequences[0][position] = token
+        if token in smollm2.tokenizer.eos_token_ids:
+            break
+        logits = batch.step([1])[0]
+    answer = smollm2.tokenizer.decode(batch.sequences[0][prompt_length : position + 1])
+    assert answer == "The capital of France is Paris."
+
+
+def test_activations_fit_float16(smollm2: LoadedModel, smollm2_file: Path) -> None:
+    """A T4 has no bfloat16: whatever a layer passes on must stay below 65504."""
+    largest: dict[str, float] = {}
+
+    def see(name: str, *tensors: Tensor) -> None:
+        largest[name] = max(largest.get(name, 0.0), *(float(tensor.abs().max()) for tensor in tensors))
+
+    torch_kernels = kernels_for("cpu")
+
+    def fused_add_rms_norm(x: Tensor, residual: Tensor, weight: Tensor, eps: float) -> None:
+        torch_kernels.fused_add_rms_norm(x, residual, weight, eps)
+        see("residual stream", residual)
+        see("normed", x)
+
+    def silu_and_mul(out: Tensor, gate_up: Tensor) -> None:
+        torch_kernels.silu_and_mul(out, gate_up)
+        see("silu(gate) * up", out)
+
+    kernels = replace(torch_kernels, fused_add_rms_norm=fused_add_rms_norm, silu_and_mul=silu_and_mul)
+    checkpoint = open_checkpoint(smollm2_file)
+    model = build(checkpoint.config, checkpoint.weights(), kernels=kernels)
+    for name, module in model.named_modules():
+        if isinstance(module, Linear):
+            kind = name.rpartition(".")[2]
+            module.register_forward_hook(lambda _module, _inputs, out, kind=kind: see(kind, out))
+    for prompt in [*PROMPTS, "Count from 1 to 60: " + ", ".join(map(str, range(1, 60))), " the" * 100]:
+        see("logits", logits_of(model, smollm2.tokenizer.encode(prompt)))
+    print({name: round(value, 1) for name, value in largest.items()})
+    assert {"residual stream", "normed", "silu(gate) * up", "qkv_proj", "down_proj", "logits"} <= largest.keys()
+    assert max(largest.values()) < torch.finfo(torch.float16).max / 2
+
+
+LOAD_AND_STEP = """
+import json, sys, time
+from pathlib import Path
+start = time.perf_counter()
+import torch
+torch.set_num_threads(1)
+from minivllm.model.loader import load_model
+loaded = load_model(sys.argv[1])
+seconds = time.perf_counter() - start
+pool = [torch.zeros(512 * 2**20 // 30 // 4) for _ in range(30)]
+from tests.model.tiny import logits_of
+logits_of(loaded.model, loaded.tokenizer.encode("Hello world, " * 100))
+status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
+print(json.dumps({"seconds": seconds, "peak": 1024 * int(status["VmHWM"].split()[0])}))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the peak memory of a process is read from /proc, which Linux has")
+def test_it_is_ready_soon_and_stays_under_the_memory_limit(smollm2_file: Path) -> None:
+    """A fresh process: imports, weights in float32, a KV pool of 512 MB that is all written, one step."""
+    command = [sys.executable, "-c", LOAD_AND_STEP, str(smollm2_file)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    print(f"ready in {result['seconds']:.1f} s, {result['peak'] / 1e9:.2f} GB")
+    assert result["peak"] < 1.8e9
+    # Time depends on what else the machine does: this is a bound against a slow way in, not a benchmark.
+    assert result["seconds"] < 15
