@@ -5,7 +5,9 @@ import os
 import shutil
 import subprocess
 import sys
+from collections import defaultdict
 from collections.abc import Callable
+from pathlib import Path
 from typing import NoReturn
 
 import pytest
@@ -58,3 +60,16 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
             unavailable(f"missing Debian package: apt-get install {' '.join(missing)}")
     if item.get_closest_marker("requires_network") and not package_index_answers():
         unavailable("the package index cannot be reached")
+
+
+_seconds: dict[str, float] = defaultdict(float)
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    _seconds["/".join(Path(report.nodeid.split("::")[0]).parts[:2])] += report.duration
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    terminalreporter.section("minutes per part")
+    for part, seconds in sorted(_seconds.items(), key=lambda item: -item[1]):
+        terminalreporter.write_line(f"{seconds / 60:6.2f}  {part}")

@@ -1,5 +1,6 @@
-"""Every kernel compiles for every card, without a GPU; the full table is `minivllm kernels --check`."""
+"""Every kernel compiles for every card, without a GPU: all tiles with CI=true, else a choice of them."""
 
+import os
 from importlib.util import find_spec
 
 import pytest
@@ -12,7 +13,7 @@ from tests.conftest import unavailable
 def test_no_kernel_spills_and_all_fit(capfd: pytest.CaptureFixture[str]) -> None:
     if find_spec("triton") is None:
         unavailable("triton is not installed (it has wheels for Linux only), and it carries the compiler")
-    code = compile_check.run(quick=True)
+    code = compile_check.run(quick=os.environ.get("CI") != "true")
     table = capfd.readouterr().out
     print(table)
     assert code == 0, table
