@@ -1,0 +1,144 @@
+"""What a notebook and a command line see of the engine."""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from minivllm import LLM, SamplingParams
+from minivllm.model.loader import LoadedModel
+from tests.model.tiny import TINY, random_weights, write_gguf
+
+GREEDY = SamplingParams(max_tokens=6, temperature=0.0)
+
+
+@pytest.fixture(scope="module")
+def tiny_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_gguf(tmp_path_factory.mktemp("tiny") / "tiny.gguf", TINY, random_weights(TINY))
+
+
+@pytest.fixture
+def llm(tiny_file: Path) -> LLM:
+    return LLM(str(tiny_file), kv_cache_memory_bytes=1 << 20, max_model_len=128)
+
+
+def test_answers_come_in_the_order_of_the_prompts(llm: LLM) -> None:
+    outputs = llm.generate(["a much longer prompt than the other", "b"], GREEDY, use_tqdm=False)
+    assert [output.prompt for output in outputs] == ["a much longer prompt than the other", "b"]
+    assert all(output.finished and output.outputs[0].token_ids for output in outputs)
+    (alone,) = llm.generate("b", GREEDY, use_tqdm=False)
+    assert alone.outputs[0].token_ids == outputs[1].outputs[0].token_ids
+    (by_ids,) = llm.generate(alone.prompt_token_ids, GREEDY, use_tqdm=False)
+    assert by_ids.outputs[0].text == alone.outputs[0].text
+    assert llm.generate([], GREEDY, use_tqdm=False) == []
+
+
+def test_each_prompt_may_have_parameters_of_its_own(llm: LLM) -> None:
+    params = [SamplingParams(max_tokens=n, temperature=0.0, ignore_eos=True) for n in (2, 5)]
+    outputs = llm.generate(["x", "y"], params, use_tqdm=False)
+    assert [len(output.outputs[0].token_ids) for output in outputs] == [2, 5]
+    with pytest.raises(ValueError, match="sampling_params holds 2 entries for 1 prompts"):
+        llm.generate(["x"], params, use_tqdm=False)
+
+
+def test_a_conversation_is_written_in_the_models_template(llm: LLM) -> None:
+    (output,) = llm.chat([{"role": "user", "content": "hi"}], GREEDY, use_tqdm=False)
+    tokenizer = llm.llm_engine.tokenizer
+    assert tokenizer is not None
+    text = tokenizer.decode(output.prompt_token_ids, skip_special_tokens=False)
+    assert text == "<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\n"
+    assert len(llm.chat([[{"role": "user", "content": "hi"}]] * 2, GREEDY, use_tqdm=False)) == 2
+
+
+def test_a_stream_grows_and_leaving_it_frees_the_blocks(llm: LLM) -> None:
+    lengths = []
+    for output in llm.stream("abc", SamplingParams(max_tokens=30, temperature=0.0, ignore_eos=True)):
+        lengths.append(len(output.outputs[0].token_ids))
+        if len(lengths) == 4:
+            break
+    assert lengths == [1, 2, 3, 4]
+    assert not llm.llm_engine.has_unfinished_requests()
+    assert llm.llm_engine.scheduler.kv_cache_manager.usage == 0.0
+
+
+@pytest.mark.parametrize("fault", [RuntimeError("broken"), KeyboardInterrupt()])
+def test_an_interrupted_call_leaves_an_engine_that_answers(
+    llm: LLM, fault: BaseException, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (before,) = llm.generate("abc", GREEDY, use_tqdm=False)
+    forward = llm.llm_engine.runner.model.forward
+    calls = 0
+
+    def failing(*args: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == 3:
+            raise fault
+        return forward(*args)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(llm.llm_engine.runner.model, "forward", failing)
+        with pytest.raises(type(fault)):
+            llm.generate(
+                ["abc", "abcd", "x"], SamplingParams(max_tokens=20, temperature=0.0, ignore_eos=True), use_tqdm=False
+            )
+    assert not llm.llm_engine.has_unfinished_requests()
+    assert llm.llm_engine.scheduler.kv_cache_manager.usage == 0.0
+    (after,) = llm.generate("abc", GREEDY, use_tqdm=False)
+    assert after.outputs[0].token_ids == before.outputs[0].token_ids
+
+
+def test_the_pool_is_reported_in_one_line(llm: LLM) -> None:
+    # A token takes 2 (K and V) x 2 layers x 2 heads x 16 x 4 bytes = 512 bytes, a block of 16 tokens 8 KiB.
+    assert llm.kv_cache_report == "KV cache: 127 blocks of 16 tokens hold 2,032 tokens, 15.9 requests of 128"
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        ({"kv_cache_memory_bytes": 10_000}, "EngineArgs.kv_cache_memory_bytes leaves 0 MiB for the KV cache"),
+        ({"max_model_len": 5000}, "EngineArgs.max_model_len is 5000, but the model was made for at most 256 tokens"),
+        ({"dtype": "int8"}, "EngineArgs.dtype is 'int8'"),
+        ({"gpu_memory_utilization": 0.0}, "EngineArgs.gpu_memory_utilization is 0.0"),
+        ({"max_num_seqs": 0}, "SchedulerConfig.max_num_seqs is 0"),
+    ],
+)
+def test_a_setting_that_can_not_be_used_is_named(tiny_file: Path, args: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message.replace("(", r"\(")):
+        LLM(str(tiny_file), **args)
+
+
+def test_the_command_streams_the_models_answer(smollm2: LoadedModel) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "minivllm",
+        "generate",
+        "What is the capital of France?",
+        "--max-tokens",
+        "12",
+        "--stats",
+    ]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert run.returncode == 0, run.stderr
+    assert "Paris" in run.stdout
+    assert "tokens/s" in run.stderr
+    assert "KV cache:" in run.stderr
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["generate", "x", "--max-tokens", "0"], "SamplingParams.max_tokens is 0"),
+        (["generate", "x", "--temperature", "-1"], "SamplingParams.temperature is -1.0"),
+        (["generate", "x", "--model", "/nowhere"], "There is no model '/nowhere'"),
+        (["bench", "engine", "--against", "llama.cpp"], "only 'transformers' can be measured against"),
+    ],
+)
+def test_a_bad_option_ends_in_one_line_and_exit_code_2(args: list[str], message: str) -> None:
+    run = subprocess.run([sys.executable, "-m", "minivllm", *args], capture_output=True, text=True, timeout=120)
+    assert run.returncode == 2
+    assert message in run.stderr
+    assert run.stderr.count("\n") == 1
