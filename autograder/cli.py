@@ -29,8 +29,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.cells import cell_len
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from autograder.parts import Report
@@ -49,9 +50,10 @@ def try_files(
 ) -> None:
     """Grade student versions from files: points, and the first message of each.
 
-    Every file runs in a process of its own, 10 seconds in all; a hang, an exit or a crash costs only itself.
+    Every file runs in a sandbox of its own, 10 seconds in all; a hang, an exit or a crash costs only itself.
     """
     from autograder.exercises import EXERCISES, grade_file, total
+    from autograder.sandbox import sandbox
 
     if exercise not in EXERCISES:
         raise UsageError(f"unknown exercise {exercise!r}: choose one of {', '.join(EXERCISES)}")
@@ -59,21 +61,13 @@ def try_files(
         if not file.is_file():
             raise UsageError(f"{file} is {'a folder' if file.is_dir() else 'not there'}: name Python files")
 
+    if sandbox().lacks:
+        print(f"autograder: {sandbox().lacks}", file=sys.stderr)
     of = total(EXERCISES[exercise])
+    show = print_json if as_json else Rows(exercise, files)
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        reports = pool.map(lambda file: grade_file(exercise, file), files)
-        if as_json:
-            for file, report in zip(files, reports, strict=True):
-                line = {
-                    "file": str(file),
-                    "points": report.points,
-                    "of": of,
-                    "parts": report.parts,
-                    "messages": report.messages,
-                }
-                print(json.dumps(line, ensure_ascii=False), flush=True)
-        else:
-            _print_table(exercise, of, list(zip(files, reports, strict=True)))
+        for file, report in zip(files, pool.map(lambda file: grade_file(exercise, file), files), strict=True):
+            show(file, report, of)
 
 
 @app.command("course")
@@ -89,12 +83,23 @@ def build_course() -> None:
         print(path.relative_to(CLONE))
 
 
-def _print_table(exercise: str, of: float, rows: list[tuple[Path, Report]]) -> None:
-    console = Console(width=None if sys.stdout.isatty() else 160)
-    table = Table("file", "points", "first message", title=f"{exercise}: {len(rows)} file{'s' * (len(rows) != 1)}")
-    for file, report in rows:
-        table.add_row(Text(str(file)), f"{report.points:g}/{of:g}", Text(report.messages[0] if report.messages else ""))
-    console.print(table)
+def print_json(file: Path, report: Report, of: float) -> None:
+    line = {"file": str(file), "points": report.points, "of": of, "parts": report.parts, "messages": report.messages}
+    print(json.dumps(line, ensure_ascii=False), flush=True)
+
+
+class Rows:
+    """A table that grows by one row a call, so that nothing is lost if a later file ends the command."""
+
+    def __init__(self, exercise: str, files: list[Path]) -> None:
+        self._console = Console(width=None if sys.stdout.isatty() else 160)
+        self._width = min(max(cell_len(str(file)) for file in files), self._console.width // 2)
+        self._console.print(Text(f"{exercise}: {len(files)} file{'s' * (len(files) != 1)}", style="bold"))
+
+    def __call__(self, file: Path, report: Report, of: float) -> None:
+        row = Table.grid(Column(width=self._width, overflow="fold"), Column(width=6), Column(), padding=(0, 2, 0, 0))
+        row.add_row(Text(str(file)), f"{report.points:g}/{of:g}", Text(report.messages[0] if report.messages else ""))
+        self._console.print(row)
 
 
 def main() -> None:

@@ -20,13 +20,27 @@ def total(parts: Sequence[Part]) -> float:
 
 
 def grade_file(exercise: str, path: Path) -> Report:
-    """Grade the file in a process of its own. An error of its top-level code is told last, if points are left."""
+    """Grade the file in a process of its own. Whatever goes wrong with it is one sentence and costs it alone."""
+    parts = EXERCISES[exercise]
+    try:
+        return _graded(parts, path)
+    except OSError as error:
+        told = f"the file could not be read or run: {error}"
+    except Exception as error:  # a fault of the tests must not take the other files' points along
+        told = f"the tests stopped with {type(error).__name__}: {error}; that is their fault, whatever the file does"
+    report = Report({part.name: 0.0 for part in parts})
+    report.add_message(told)
+    return report
+
+
+def _graded(parts: Sequence[Part], path: Path) -> Report:
+    """An error of the file's top-level code is told last, if points are left."""
     with StudentFile(path) as file:
-        report = grade(EXERCISES[exercise], file.call)
+        report = grade(parts, file.call)
         if file.load_error is None:
             return report
-        told = f"running the file stopped with {file.load_error}"
-        report.add_message(f"{told}; what it defined before was graded")
+        then = "what it defined before was graded" if file.ran else "nothing of it ran"
+        report.add_message(f"running the file stopped with {file.load_error}; {then}")
         if not report.points:
             report.messages.insert(0, report.messages.pop())
         return report

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 
 from minivllm.lesson.outcome import Call
 
+MAX_MESSAGE = 1_000  # characters
+
 
 class Lost(Exception):
     """The part's points are lost; the text is the sentence for the student."""
@@ -38,6 +40,7 @@ class Report:
 
     def add_message(self, message: str) -> None:
         line = " ".join(message.split()).encode("utf-8", "backslashreplace").decode("utf-8")  # it quotes student code
+        line = line if len(line) <= MAX_MESSAGE else f"{line[: MAX_MESSAGE - 3]}..."
         if line not in self.messages:
             self.messages.append(line)
 

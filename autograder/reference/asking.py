@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from autograder.parts import Interrupted, Lost
-from autograder.reference.beliefs import BELIEFS
+from autograder.reference import findings
+from autograder.reference.findings import Answer, same
 from autograder.reference.unified_token_plan import Plan, Request, unified_token_plan
-from minivllm.lesson.outcome import Call, Opaque, Outcome, Raised
+from minivllm.lesson.encoding import ForeignFloat, ForeignInt, Opaque
+from minivllm.lesson.outcome import NOT_A_FUNCTION, Call, Outcome, Raised
 
 NAME = "unified_token_plan"
 Case = tuple[Sequence[Request], int]
 """Requests and a token budget."""
 
 
-def ask(call: Call, requests: Sequence[Request], budget: int, then: tuple[Any, ...] | None = None) -> Outcome:
-    outcome = call(NAME, list(requests), budget, then=then)
+class NoAnswer(Lost):
+    """The function did not come to an end, or took its process along."""
+
+
+def ask(call: Call, requests: Any, budget: int, **more: tuple[Any, ...]) -> Outcome:
+    outcome = call(NAME, requests, budget, **more)
     lost = outcome.error and _no_function(outcome.error)
     if lost:
         raise lost
@@ -30,7 +37,7 @@ def value_of(outcome: Outcome, requests: Sequence[Request], budget: int) -> Any:
         refused = "valid input was refused" if outcome.error.is_a("ValueError") else f"{NAME} stopped with an error"
         told = f"expected {shorten(expected)}, got {outcome.error}"
         raise Lost(f"{refused}: with {words(requests, budget)} {told}; nothing here is invalid")
-    fault = _fault_of_shape(outcome.value)
+    fault = _fault_of_shape(outcome.value, requests)
     if fault:
         told = f"expected {shorten(expected)}, got {shorten(outcome.value)}"
         raise Lost(f"{fault}: with {words(requests, budget)} {told}; a caller unpacks plan, left = {NAME}(...)")
@@ -40,28 +47,26 @@ def value_of(outcome: Outcome, requests: Sequence[Request], budget: int) -> Any:
 def check_cases(
     call: Call,
     cases: Iterable[Case],
-    likely: Sequence[str],
-    why: str,
-    default: str = "the plan is wrong",
-    agree: Callable[[Any, Plan], bool] | None = None,
+    likely: Sequence[str] = (),
+    agree: Callable[[Any, Plan], bool] = same,
 ) -> None:
-    """Every case must come out as in the answer. The misconception that explains all that came back is named."""
-    agree = agree or same
+    """Every case must come out as in the answer; else Lost says what is behind the shortest one that does not."""
     asked = [(requests, budget, value_of(ask(call, requests, budget), requests, budget)) for requests, budget in cases]
-    for requests, budget, actual in asked:
-        expected = unified_token_plan(requests, budget)
-        if not agree(actual, expected):
-            belief = belief_behind(asked, likely, default)
-            raise Lost(f"{belief}: with {words(requests, budget)} {difference(expected, actual)}; {why}")
+    wrong = [answer for answer in asked if not agree(answer[2], unified_token_plan(*answer[:2]))]
+    if wrong:
+        raise wrong_plan(call, asked, min(wrong, key=lambda answer: len(answer[0])), likely)
 
 
-def belief_behind(asked: Sequence[tuple[Sequence[Request], int, Any]], likely: Sequence[str], default: str) -> str:
-    """The first misconception that predicts every answer; the likely ones of a part are tried first."""
-    for name in [*likely, *BELIEFS]:
-        belief = BELIEFS[name]
-        if all(same(actual, belief.plan(requests, budget)) for requests, budget, actual in asked):
-            return belief.sentence
-    return default
+def wrong_plan(call: Call, asked: Sequence[Answer], wrong: Answer, likely: Sequence[str] = ()) -> Lost:
+    def planner(requests: Sequence[Request], budget: int) -> Any:
+        outcome = ask(call, list(requests), budget)
+        return None if outcome.error or _fault_of_shape(outcome.value, requests) else outcome.value
+
+    requests, budget, actual = wrong
+    sentence, why = findings.behind(planner, asked, wrong, likely)
+    expected = unified_token_plan(requests, budget)
+    id = first_difference(expected, actual)
+    return Lost(f"{sentence}: with {words(requests, budget, id)} {difference(expected, actual, id)}; {why}")
 
 
 def expect_value_error(call: Call, case: Case, subject: str, why: str) -> None:
@@ -80,9 +85,15 @@ def expect_value_error(call: Call, case: Case, subject: str, why: str) -> None:
 # --- comparing ----------------------------------------------------------------------------------------------------
 
 
-def same(actual: Any, expected: Plan) -> bool:
-    """Equal values; a list for the tuple and 4.0 for 4 are let pass."""
-    return (actual[0], actual[1]) == expected
+def identical(value: Any, other: Any) -> bool:
+    """Equal, and of the same plain types throughout: 7 is not 7.0, and False is not 0."""
+    if type(value) is not type(other):
+        return False
+    if isinstance(value, dict):
+        return value.keys() == other.keys() and all(identical(value[key], other[key]) for key in value)
+    if isinstance(value, list | tuple):
+        return len(value) == len(other) and all(map(identical, value, other))
+    return bool(value == other)
 
 
 def same_sizes(actual: Any, expected: Plan) -> bool:
@@ -90,11 +101,12 @@ def same_sizes(actual: Any, expected: Plan) -> bool:
     return (sorted(actual[0].values()), actual[1]) == (sorted(expected[0].values()), expected[1])
 
 
-def _fault_of_shape(value: Any) -> str | None:
+def _fault_of_shape(value: Any, requests: Sequence[Request]) -> str | None:
+    ids = {r["id"] for r in requests}
     match value:
         case None:
             return "nothing was returned (a print is no return)"
-        case dict():
+        case dict() if value.keys() <= ids:
             return "the plan came back alone, without the budget left"
         case int() | float():
             return "a number came back alone, without the plan"
@@ -103,34 +115,50 @@ def _fault_of_shape(value: Any) -> str | None:
         case (dict() as plan, left):
             numbers = {**plan, "the budget left": left}
             wrong = next((owner for owner, number in numbers.items() if not isinstance(number, int | float)), None)
-            return None if wrong is None else f"a number is of type {kind(numbers[wrong])}, not int ({wrong})"
+            return None if wrong is None else f"a number is of type {kind(numbers[wrong])}, not int ({wrong!s:.60})"
         case (plan, _):
             return f"the plan is of type {kind(plan)}, not dict"
+        case tuple() | list():
+            return f"the result is a {kind(value)} of {len(value)}, not a tuple of 2 (the plan and the budget left)"
     return f"the result is of type {kind(value)}, not a tuple of a dict and an int"
 
 
 def kind(value: Any) -> str:
-    return value.type_name if isinstance(value, Opaque) else type(value).__name__
+    return value.type_name if isinstance(value, Opaque | ForeignInt | ForeignFloat) else type(value).__name__
 
 
 # --- words --------------------------------------------------------------------------------------------------------
 
 
-def words(requests: Sequence[Request], budget: int) -> str:
-    if len(requests) > 4:
-        return f"{len(requests)} requests, budget {budget}"
-    listed = ", ".join(f"{r['id']} {r['status']} {r['computed']}→{r['total_with_spec']}" for r in requests)
-    return f"requests [{listed}], budget {budget}"
+SHOWN = 8
 
 
-def difference(expected: Plan, actual: Any) -> str:
-    """Both results, or the first request on which two long plans differ."""
+def words(requests: Sequence[Request], budget: int, id: Any = None) -> str:
+    """The call, so that it can be repeated; of a long list the first requests and the one named `id`."""
+    shown = [r for place, r in enumerate(requests) if len(requests) <= SHOWN or place < 4 or r["id"] == id]
+    listed = [f"{r['id']} {_status(r['status'])} {r['computed']}→{r['total_with_spec']}" for r in shown]
+    if len(shown) < len(requests):
+        listed.append(f"and {len(requests) - len(shown)} more")
+    return f"requests [{', '.join(listed)}], budget {budget}"
+
+
+def _status(status: str) -> str:
+    return status if re.fullmatch(r"\w+", status) else repr(status)
+
+
+def first_difference(expected: Plan, actual: Any) -> Any:
+    """The id of the first request on which two plans differ, or None."""
+    return next((id for id in [*expected[0], *actual[0]] if expected[0].get(id) != actual[0].get(id)), None)
+
+
+def difference(expected: Plan, actual: Any, id: Any = None) -> str:
+    """Both results, or the shares of `id` where the plans are long."""
     if len(expected[0]) <= 4:
         return f"expected {expected}, got {shorten(actual)}"
-    for id in [*expected[0], *actual[0]]:
-        if expected[0].get(id) != actual[0].get(id):
-            return f"expected {expected[0].get(id, 'nothing')} for {id}, got {actual[0].get(id, 'nothing')}"
-    return f"expected {expected[1]} left, got {actual[1]}"
+    if id is None:
+        return f"expected {expected[1]} left, got {shorten(actual[1])}"
+    got = shorten(actual[0][id]) if id in actual[0] else "nothing"
+    return f"expected {expected[0].get(id, 'nothing')} for {id!s:.60}, got {got}"
 
 
 def shorten(value: Any) -> str:
@@ -146,12 +174,16 @@ def _no_function(raised: Raised) -> Lost | None:
         )
     if raised.is_a("minivllm.lesson.outcome.NotDefined"):
         return Lost(f"{NAME} is not defined: expected a function of that name, found none; keep the exercise's name")
+    if raised.is_a(NOT_A_FUNCTION):
+        return Lost(f"{NAME} is no function: expected one, but {raised.message}; use another name for other things")
     if raised.is_a("minivllm.lesson.outcome.BlankError"):
         return Lost(f"{NAME}: {raised.message}")
     if raised.is_a("NameError") and "'______'" in raised.message:
         return Lost(f"{NAME}: the blank ______ is not filled in: replace every ______ by your own expression")
+    if raised.is_a("TypeError") and "ellipsis" in raised.message:
+        return Lost(f"{NAME}: a blank is not filled in: replace every ... by your own expression ({raised})")
     if raised.is_a("autograder.trusted.NoAnswer"):
-        return Lost(f"{NAME} gave no answer: {raised.message}")
+        return NoAnswer(f"{NAME} gave no answer: {raised.message}")
     if raised.is_a("TypeError") and raised.message.startswith(f"{NAME}()") and "argument" in raised.message:
         return Lost(f"{NAME} can't be called as (requests, token_budget): expected these two parameters, got {raised}")
     return None

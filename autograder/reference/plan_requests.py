@@ -9,20 +9,26 @@ from typing import Any
 from autograder.reference.unified_token_plan import Request
 
 Requests = list[dict[str, Any]]
-ONE_GAP = "the gap total_with_spec - computed, cut to the budget left, is all that counts"
 BOTH = ("running", "waiting")
 OTHERS = (
     "preempted",
+    "finished",
     "finished_stopped",
     "finished_length_capped",
     "finished_aborted",
+    "swapped",
+    "paused",
+    "pending",
     "waiting_for_remote_kvs",
     "waiting_for_grammar",
     "not_running",
+    "Running",
+    "Waiting",
     "RUNNING",
     "WAITING",
-    "paused",
-    "",
+    "running ",
+    "run",
+    "wait",
 )
 
 
@@ -36,7 +42,7 @@ def need(requests: Iterable[Request]) -> int:
 
 def random_requests(rng: random.Random, count: int, statuses: Sequence[str]) -> Requests:
     """`count` requests with gaps of 1 to 20 tokens and ids whose order says nothing."""
-    ids = rng.sample([f"r{i:03d}" for i in range(400)], count)
+    ids = rng.sample([f"r{i:03d}" for i in range(1000)], count)
     starts = [rng.choice([0, 0, rng.randrange(1, 60)]) for _ in ids]
     return [
         req(id, rng.choice(statuses), start, start + rng.randint(1, 20)) for id, start in zip(ids, starts, strict=True)

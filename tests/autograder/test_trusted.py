@@ -15,6 +15,7 @@ import pytest
 from autograder import trusted
 from autograder.exercises import grade_file
 from autograder.trusted import StudentFile
+from minivllm.lesson import outcome
 from tests.autograder.versions import ANSWER
 
 
@@ -94,13 +95,13 @@ def test_a_hang_in_one_idea_costs_that_idea_alone(tmp_path: Path) -> None:
     hangs = ANSWER.replace("        if take:\n", "        while not take:\n            pass\n        if take:\n")
     report = grade_file("unified_token_plan", file_of(tmp_path, hangs))
     assert {name for name, points in report.parts.items() if points == 0} == {"no_gap", "bad_counters", "untouched"}
-    assert "took longer than 2 s to answer a call" in report.messages[0]
+    assert "a call took longer than 2 s" in report.messages[0]
 
 
 @pytest.mark.parametrize(
     ("source", "points", "says"),
     [
-        ("while True: pass\n", 0, "took longer than 3 s to load the file"),
+        ("while True: pass\n", 0, "loading the file took longer than 3 s"),
         ("import os\nos._exit(3)\n", 0, "ended its process with exit status 3"),
         ("raise SystemExit('bye')\n", 0, "running the file stopped with SystemExit: bye"),
         ("import nowhere_to_be_found\n", 0, "ModuleNotFoundError"),
@@ -146,7 +147,12 @@ def test_bad_files_among_good_ones_change_nothing_for_the_good_ones(tmp_path: Pa
             ("hang.py", "while True: pass\n"),
             ("王小明 (1).py", ANSWER),
             ("exit.py", answer_that_first("os._exit(1)\n")),
-            ("parent.py", "import os, signal\nos.kill(os.getppid(), 0)\nos.killpg(0, signal.SIGTERM)\n"),
+            ("group.py", "import os, signal\nos.killpg(0, signal.SIGTERM)\n"),
+            (
+                "parent.py",
+                "import os, signal\nos.kill(os.getppid(), signal.SIGTERM)\nos.kill(os.getppid(), signal.SIGKILL)\n",
+            ),
+            ("everybody.py", "import os, signal\nos.kill(-1, signal.SIGKILL)\n"),
             ("b.py", ANSWER),
         )
     ]
@@ -159,7 +165,9 @@ def test_bad_files_among_good_ones_change_nothing_for_the_good_ones(tmp_path: Pa
         ("hang.py", 0, 3),
         ("王小明 (1).py", 3, 3),
         ("exit.py", 0, 3),
+        ("group.py", 0, 3),
         ("parent.py", 0, 3),
+        ("everybody.py", 0, 3),
         ("b.py", 3, 3),
     ]
     assert all(set(row) == {"file", "points", "of", "parts", "messages"} for row in rows)
@@ -204,20 +212,93 @@ def test_the_students_process_loads_nothing_of_the_tests(tmp_path: Path) -> None
     assert outcome.value is True
 
 
-def test_what_a_file_writes_and_starts_is_gone_afterwards(tmp_path: Path) -> None:
+def test_what_a_file_writes_is_gone_afterwards(tmp_path: Path) -> None:
     source = """
-        import os, subprocess, sys
+        import os
         open("litter.txt", "w").write("x")
-        sleeper = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
         def where():
-            return os.getcwd(), sleeper.pid
+            return os.getcwd()
     """
     with StudentFile(file_of(tmp_path, source)) as student:
-        folder, pid = student.call("where").value
+        folder = student.call("where").value
         assert (Path(folder) / "litter.txt").exists()
     assert not Path(folder).exists()
-    status = Path(f"/proc/{pid}/stat")
-    deadline = time.monotonic() + 5
-    while status.exists() and status.read_text().rpartition(")")[2].split()[0] != "Z" and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert not status.exists() or status.read_text().rpartition(")")[2].split()[0] == "Z"
+
+
+def test_calls_that_are_slow_together_are_told_of_the_files_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trusted, "FILE_SECONDS", 2.0)
+    report = grade_file("unified_token_plan", file_of(tmp_path, answer_that_first("time.sleep(0.2)\n")))
+    assert any("all calls together used up its 2 s" in message for message in report.messages)
+    assert not any("a call took longer" in message for message in report.messages)
+
+
+def test_a_file_that_does_not_compile_is_told_that_nothing_ran(tmp_path: Path) -> None:
+    report = grade_file("unified_token_plan", file_of(tmp_path, "def f(:\n"))
+    assert report.points == 0
+    assert "SyntaxError" in report.messages[0] and report.messages[0].endswith("nothing of it ran")
+
+
+def test_a_fault_of_the_tests_costs_one_file_and_is_told_as_theirs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outcome, "read_reply", lambda *_: 1 / 0)
+    report = grade_file("unified_token_plan", file_of(tmp_path, ANSWER))
+    assert report.points == 0 and set(report.parts.values()) == {0.0}
+    assert report.messages == [
+        "the tests stopped with ZeroDivisionError: division by zero; that is their fault, whatever the file does"
+    ]
+
+
+FORGED_REPLIES = (
+    '{"value": null, "args_after": null, "error": null, "stderr": ""}',
+    '{"value": null, "args_after": [3, []], "error": null, "stderr": ""}',
+    '{"value": null, "args_after": [1, 2], "error": {"types": [], "message": ""}, "stderr": ""}',
+    '{"value": null, "args_after": [1, 2], "error": {"types": [3], "message": ""}, "stderr": ""}',
+    '{"value": null, "args_after": [1, 2], "error": {"types": ["ValueError"], "message": 3}, "stderr": ""}',
+    '{"value": {"tuple": [{"dict": [["A", 1e999]]}, NaN]}, "args_after": [1, 2], "error": null, "stderr": ""}',
+    '{"value": {"tuple": [{"dict": []}, {"int": "0x'
+    + "f" * 9000
+    + '"}]}, "args_after": [1, 2], "error": null, "stderr": ""}',
+    '{"value": ' + "9" * 5000 + ', "args_after": [1, 2], "error": null, "stderr": ""}',
+    '{"value": ' + "[" * 5000 + "]" * 5000 + ', "args_after": [1, 2], "error": null, "stderr": ""}',
+    "[]",
+)
+
+
+@pytest.mark.parametrize("reply", FORGED_REPLIES, ids=range(len(FORGED_REPLIES)))
+def test_a_forged_reply_costs_only_the_file_that_writes_it(tmp_path: Path, reply: str) -> None:
+    does = f"for fd in range(3, 64):\n    try: os.write(fd, {(reply + chr(10)).encode()!r})\n    except OSError: pass\n"
+    report = grade_file("unified_token_plan", file_of(tmp_path, answer_that_first(does)))
+    assert report.points == 0
+    assert "that is their fault" not in " ".join(report.messages)
+
+
+def test_replies_forged_in_advance_do_not_make_the_tests_wait(tmp_path: Path) -> None:
+    valid = '{"value": null, "args_after": [1, 2], "error": null, "stderr": ""}\n'
+    does = f"for fd in range(3, 64):\n    try: os.write(fd, {valid.encode()!r} * 500)\n    except OSError: pass\nwhile True: pass\n"
+    started = time.monotonic()
+    report = grade_file("unified_token_plan", file_of(tmp_path, answer_that_first(does)))
+    assert report.points == 0 and time.monotonic() - started < 15
+
+
+@pytest.mark.parametrize(
+    "does",
+    [
+        'requests[0]["slots"] = list(range(200_000))\n',
+        "requests and requests[0].update(plan=requests)\n",
+        "requests.extend([requests[0]] * 100_001)\n",
+        "requests.append(())\n",
+        "requests.append(None)\n",
+        "requests.clear()\n",
+    ],
+)
+def test_what_becomes_of_the_requests_never_stops_the_tests(tmp_path: Path, does: str) -> None:
+    changes = ANSWER.replace(
+        "    return plan, token_budget\n", f"    if requests:\n        {does}    return plan, token_budget\n"
+    )
+    report = grade_file("unified_token_plan", file_of(tmp_path, changes))
+    assert report.parts["untouched"] == 0
+    assert "that is their fault" not in " ".join(report.messages)
+    assert "requests" in report.messages[0] and "changed" in report.messages[0]
