@@ -81,9 +81,7 @@ class TransformersSide:
         self.version = f"transformers {transformers.__version__}"
         transformers.logging.set_verbosity_error()
         checkpoint = open_checkpoint(fetch(model))
-        self.model = transformers.LlamaForCausalLM(_transformers_config(checkpoint.config)).eval()
-        self.model.load_state_dict(dict(checkpoint.weights()), strict=False)
-        self.model.tie_weights()
+        self.model = transformers_llama(checkpoint.config, dict(checkpoint.weights()))
 
     def generate(self, prompts: Prompts, output: int) -> Timing:
         start = time.perf_counter()
@@ -108,22 +106,32 @@ class TransformersSide:
         return Timing(seconds, tokens, [], [])
 
 
-def _transformers_config(config: LlamaConfig) -> Any:
+def transformers_llama(config: LlamaConfig, weights: dict[str, torch.Tensor]) -> Any:
+    """transformers' LlamaForCausalLM of this shape with these weights (Hugging Face names), in float32."""
     import transformers
 
-    return transformers.LlamaConfig(
-        vocab_size=config.vocab_size,
-        hidden_size=config.hidden_size,
-        intermediate_size=config.intermediate_size,
-        num_hidden_layers=config.num_hidden_layers,
-        num_attention_heads=config.num_attention_heads,
-        num_key_value_heads=config.num_key_value_heads,
-        head_dim=config.head_dim,
-        max_position_embeddings=config.max_position_embeddings,
-        rms_norm_eps=config.rms_norm_eps,
-        rope_parameters={"rope_type": "default", "rope_theta": config.rope_theta},
-        tie_word_embeddings=config.tie_word_embeddings,
-    )
+    model = transformers.LlamaForCausalLM(
+        transformers.LlamaConfig(
+            vocab_size=config.vocab_size,
+            hidden_size=config.hidden_size,
+            intermediate_size=config.intermediate_size,
+            num_hidden_layers=config.num_hidden_layers,
+            num_attention_heads=config.num_attention_heads,
+            num_key_value_heads=config.num_key_value_heads,
+            head_dim=config.head_dim,
+            max_position_embeddings=config.max_position_embeddings,
+            rms_norm_eps=config.rms_norm_eps,
+            rope_parameters={"rope_type": "default", "rope_theta": config.rope_theta},
+            tie_word_embeddings=config.tie_word_embeddings,
+            bos_token_id=1,
+            eos_token_id=2,
+        )
+    ).eval()
+    missing, unexpected = model.load_state_dict(weights, strict=False)
+    if unexpected or set(missing) - {"lm_head.weight"}:
+        raise BenchError(f"transformers' Llama takes other weights than these: {[*missing, *unexpected][:3]} differ.")
+    model.tie_weights()
+    return model
 
 
 def bench_engine(
