@@ -3,7 +3,8 @@
 import statistics
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
@@ -38,17 +39,35 @@ WORKLOADS = (Workload(1, 64, 64), Workload(8, 64, 64), Workload(32, 64, 64), Wor
 
 @dataclass(frozen=True)
 class Timing:
-    """One run. ``ttft`` and ``itl`` in seconds, empty where the engine gives all tokens at the end."""
+    """One run. Times are in seconds; those that the other side does not give are empty or 0.
+
+    Attributes:
+        ttft, itl: time to first token of each request, and every time between two tokens.
+        in_model: time in the forward passes and the logits; the rest is the engine's own.
+    """
 
     seconds: float
     tokens: int
-    ttft: list[float]
-    itl: list[float]
+    ttft: list[float] = field(default_factory=list)
+    itl: list[float] = field(default_factory=list)
+    in_model: float = 0.0
 
 
 def run_minivllm(engine: LLMEngine, prompts: Prompts, output: int) -> Timing:
     """Answers the prompts with exactly ``output`` tokens each."""
     params = SamplingParams(max_tokens=output, temperature=0.0, ignore_eos=True)
+    in_model = 0.0
+
+    def timed(call: Callable[..., torch.Tensor], *args: Any) -> torch.Tensor:
+        nonlocal in_model
+        before = time.perf_counter()
+        result = call(*args)
+        in_model += time.perf_counter() - before
+        return result
+
+    model = engine.runner.model
+    forward, compute_logits = model.forward, model.compute_logits
+    model.forward, model.compute_logits = partial(timed, forward), partial(timed, compute_logits)  # type: ignore[method-assign]
     start = time.perf_counter()
     for i, prompt in enumerate(prompts):
         engine.add_request(str(i), prompt, params)
@@ -61,7 +80,9 @@ def run_minivllm(engine: LLMEngine, prompts: Prompts, output: int) -> Timing:
         for out in outputs:
             (itl if out.request_id in last else ttft).append(now - last.get(out.request_id, start))
             last[out.request_id] = now
-    return Timing(time.perf_counter() - start, output * len(prompts), ttft, itl)
+    seconds = time.perf_counter() - start
+    model.forward, model.compute_logits = forward, compute_logits  # type: ignore[method-assign]
+    return Timing(seconds, output * len(prompts), ttft, itl, in_model)
 
 
 class TransformersSide:
@@ -89,7 +110,7 @@ class TransformersSide:
             self.model.generate(
                 torch.tensor(prompts), max_new_tokens=output, min_new_tokens=output, do_sample=False, pad_token_id=2
             )
-        return Timing(time.perf_counter() - start, output * len(prompts), [], [])
+        return Timing(time.perf_counter() - start, output * len(prompts))
 
     def continuous_batching(self, prompts: Prompts, output: int) -> Timing:
         from transformers import ContinuousBatchingConfig, GenerationConfig
@@ -103,7 +124,7 @@ class TransformersSide:
         )
         seconds = time.perf_counter() - start
         tokens = sum(len(out.generated_tokens) for out in outputs.values())
-        return Timing(seconds, tokens, [], [])
+        return Timing(seconds, tokens)
 
 
 def transformers_llama(config: LlamaConfig, weights: dict[str, torch.Tensor]) -> Any:
@@ -198,6 +219,7 @@ def _summary(workload: Workload, timings: dict[str, list[Timing]]) -> dict[str, 
         "ratio": {name: round(rates["minivllm"] / rate, 2) for name, rate in rates.items() if name != "minivllm"},
         "ttft_ms": {"p50": _percentile_ms(ttft, 50), "p99": _percentile_ms(ttft, 99)},
         "itl_ms": {"p50": _percentile_ms(itl, 50), "p99": _percentile_ms(itl, 99)},
+        "share_outside_model": round(statistics.median(1 - run.in_model / run.seconds for run in own), 4),
     }
 
 
@@ -212,5 +234,6 @@ def format_row(row: dict[str, Any]) -> str:
     return (
         f"batch {row['batch']:2}, context {row['context']:3}, {row['output']} outputs: {rates} tokens/s{ratios}; "
         f"TTFT p50 {row['ttft_ms']['p50']} p99 {row['ttft_ms']['p99']} ms, "
-        f"ITL p50 {row['itl_ms']['p50']} p99 {row['itl_ms']['p99']} ms"
+        f"ITL p50 {row['itl_ms']['p50']} p99 {row['itl_ms']['p99']} ms; "
+        f"{row['share_outside_model']:.1%} of the time outside the model"
     )
