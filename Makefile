@@ -13,6 +13,9 @@ SUPPORTED := import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13)
 PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3; do \
 	$$python -c '$(SUPPORTED)' 2>/dev/null && echo $$python && break; done)
 
+# JupyterLab refuses to run as root, which is who one is in most containers.
+ALLOW_ROOT := $(if $(filter 0,$(shell id -u)),--allow-root)
+
 help:
 	@echo "make lab      open JupyterLab on the course   (ARGS=\"--no-browser --port 8899\")"
 	@echo "make test     ruff, mypy and pytest           (ARGS=\"tests/core -x\")"
@@ -34,7 +37,7 @@ $(STAMP): pyproject.toml constraints.txt
 
 lab: $(STAMP)
 	@echo "Opening JupyterLab on course/ ..."
-	@PATH="$(CURDIR)/$(BIN):$$PATH" jupyter lab --LabApp.default_url=/lab/tree/course $(ARGS)
+	@PATH="$(CURDIR)/$(BIN):$$PATH" jupyter lab --LabApp.default_url=/lab/tree/course $(ARGS) $(ALLOW_ROOT)
 
 test: $(STAMP)
 	@echo "Checking with ruff, mypy and pytest ..."

@@ -92,3 +92,16 @@ def test_ci_installs_every_debian_package_that_a_test_asks_for() -> None:
             asked |= set(re.findall(r'"(.*?)"', names))
     assert asked - {"bubblewrap"} <= set(packages.split())
     assert asked >= {"git", "make"}
+
+
+def test_lab_opens_for_root_too_as_in_a_container(tmp_path: Path) -> None:
+    for uid, expected in ((0, True), (1000, False)):
+        fake = tmp_path / str(uid) / "id"
+        fake.parent.mkdir()
+        fake.write_text(f"#!/bin/sh\necho {uid}\n")
+        fake.chmod(0o755)
+        environment = os.environ | {"PATH": f"{fake.parent}{os.pathsep}{os.environ['PATH']}"}
+        done = subprocess.run(
+            ["make", "-n", "lab"], cwd=ROOT, env=environment, capture_output=True, text=True, check=True
+        )
+        assert ("--allow-root" in done.stdout) == expected
