@@ -19,7 +19,7 @@ BELOW = {
     "kernels": {"errors", "kernels"},
     "model": {"errors", "kernels", "model"},
     "engine": {"config", "errors", "request", "core", "kernels", "model", "engine"},
-    "bench": {"config", "errors", "request", "core", "model", "engine", "bench"},
+    "bench": {"config", "errors", "request", "core", "observe", "model", "engine", "bench"},
 }  # fmt: skip
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from minivllm.engine.batch import InputBatch
 from minivllm.engine.llm_engine import EngineStuckError, RequestOutput
-from minivllm.observe.recorder import Recorder
+from minivllm.observe.recorder import Recorder, StepCounter
 from minivllm.request import SamplingParams
 from tests.engine.covering import covering_array
 from tests.engine.tiny_engine import assert_same_tokens, finish, greedy, make_engine, random_prompt, reference_tokens
@@ -60,20 +60,11 @@ def test_tokens_are_the_same_whatever_the_schedule(config: dict[str, Any]) -> No
 
 def test_a_pool_too_small_for_all_preempts_and_still_writes_the_same() -> None:
     engine = make_engine(block_size=4, blocks=20, seqs=6)
-    preempted = 0
+    counter = StepCounter(engine.scheduler)
     for i, prompt in enumerate(PROMPTS[1:5] * 3):
         engine.add_request(str(i), prompt, greedy(MAX_TOKENS))
-    schedule = engine.scheduler.schedule
-
-    def counting() -> Any:
-        nonlocal preempted
-        output = schedule()
-        preempted += len(output.preempted_req_ids)
-        return output
-
-    engine.scheduler.schedule = counting  # type: ignore[method-assign]
     done = finish(engine)
-    assert preempted >= 3
+    assert counter.preemptions >= 3
     for i, prompt in enumerate(PROMPTS[1:5] * 3):
         assert_same_tokens(prompt, done[str(i)].outputs[0].token_ids, MAX_TOKENS)
 

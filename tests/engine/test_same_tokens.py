@@ -15,6 +15,7 @@ from minivllm.config import CacheConfig, EngineConfig, SchedulerConfig, Speculat
 from minivllm.engine.llm_engine import LLMEngine
 from minivllm.model.loader import LoadedModel
 from minivllm.observe.invariants import watch
+from minivllm.observe.recorder import StepCounter
 from minivllm.request import SamplingParams
 from tests.engine.covering import covering_array
 from tests.engine.prompts import PROMPTS
@@ -109,17 +110,7 @@ def run(loaded: LoadedModel, config: dict[str, Any], prompts: list[list[int]], m
         ),
     )
     watch(engine.scheduler)
-    preemptions = steps = 0
-    schedule = engine.scheduler.schedule
-
-    def counting() -> Any:
-        nonlocal preemptions, steps
-        output = schedule()
-        preemptions += len(output.preempted_req_ids)
-        steps += 1
-        return output
-
-    engine.scheduler.schedule = counting  # type: ignore[method-assign]
+    counter = StepCounter(engine.scheduler)
     start = time.perf_counter()
     params = SamplingParams(max_tokens=max_tokens, temperature=0.0)
     done: dict[str, list[int]] = {}
@@ -143,7 +134,7 @@ def run(loaded: LoadedModel, config: dict[str, Any], prompts: list[list[int]], m
                 assert expected.margins[position] < TIE, f"{where}, which won by {expected.margins[position]:.4f}"
                 ties.append(f"{where}, which won by {expected.margins[position]:.5f}")
                 break
-    return Run(preemptions, steps, ties, seconds)
+    return Run(counter.preemptions, counter.steps, ties, seconds)
 
 
 def encode(loaded: LoadedModel, texts: list[str]) -> list[list[int]]:

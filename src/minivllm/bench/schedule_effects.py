@@ -17,6 +17,7 @@ from minivllm.config import CacheConfig, EngineConfig, SchedulerConfig
 from minivllm.engine.llm_engine import LLMEngine
 from minivllm.model.llama import LlamaForCausalLM
 from minivllm.model.loader import load_model
+from minivllm.observe.recorder import StepCounter
 from minivllm.request import SamplingParams
 
 
@@ -97,30 +98,19 @@ def admission(model: LlamaForCausalLM, setting: str, run: int) -> dict[str, floa
         scheduler_reserve_full_isl=gate,
         watermark=watermark,
     )
-    scheduled = preempted = steps = 0
+    counter = StepCounter(engine.scheduler)
     for i in range(16):
         engine.add_request(str(i), prompt(96, 100 * run + i), greedy(96))
     start = time.perf_counter()
-    schedule = engine.scheduler.schedule
-
-    def counting() -> Any:
-        nonlocal scheduled, preempted, steps
-        output = schedule()
-        scheduled += output.total_num_scheduled_tokens
-        preempted += len(output.preempted_req_ids)
-        steps += 1
-        return output
-
-    engine.scheduler.schedule = counting  # type: ignore[method-assign]
     while engine.has_unfinished_requests():
         engine.step()
     seconds = time.perf_counter() - start
     useful = 16 * (96 + 96 - 1)
     return {
         "goodput_tokens_per_s": 16 * 96 / seconds,
-        "recomputed_tokens": scheduled - useful,
-        "preemptions": preempted,
-        "steps": steps,
+        "recomputed_tokens": counter.scheduled_tokens - useful,
+        "preemptions": counter.preemptions,
+        "steps": counter.steps,
     }
 
 

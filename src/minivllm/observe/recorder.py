@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from minivllm.core.kv_cache_utils import KVCacheBlock, hash_block_tokens
+from minivllm.core.sched.output import SchedulerOutput
 from minivllm.core.sched.scheduler import Scheduler
 from minivllm.request import BlockHash, Request
 
@@ -182,6 +183,21 @@ class Recorder:
     def _on_preempt(self, call: Callable[..., Any], request: Request) -> Any:
         self.events.append(["preempt", request.request_id])
         return call(request)
+
+
+class StepCounter:
+    """Counts what one scheduler hands out from now on: steps, scheduled tokens and preemptions."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self.steps = self.scheduled_tokens = self.preemptions = 0
+        around(scheduler, "schedule", self._count)
+
+    def _count(self, call: Callable[[], SchedulerOutput]) -> SchedulerOutput:
+        output = call()
+        self.steps += 1
+        self.scheduled_tokens += output.total_num_scheduled_tokens
+        self.preemptions += len(output.preempted_req_ids)
+        return output
 
 
 def _ids(blocks: Iterable[KVCacheBlock]) -> list[int]:
