@@ -16,7 +16,7 @@ class Settlement:
     """A guess beside the engine's answer."""
 
     question: Question
-    guess: Mapping[str, int]
+    guess: Mapping[str, int | str]
     answer: Answer
 
     @property
@@ -35,7 +35,7 @@ class Settlement:
         return self.table._repr_html_() + "".join(step._repr_html_() for step in self.answer.steps)
 
 
-_guesses: dict[str, dict[str, int]] = {}
+_guesses: dict[str, dict[str, int | str]] = {}
 
 
 def predict(name: str, value: Any) -> None:

@@ -10,9 +10,9 @@ from minivllm.lesson.watch import Step
 
 @dataclass(frozen=True)
 class Answer:
-    """What the engine did: a number and the rule behind it for each object, and the steps to look at."""
+    """What the engine did: a value and the rule behind it for each object, and the steps to look at."""
 
-    actual: Mapping[str, int]
+    actual: Mapping[str, int | str]
     why: Mapping[str, str]
     steps: Sequence[Step] = ()
 
@@ -24,9 +24,10 @@ class Question:
     Attributes:
         name: what `predict` and `settle` are given.
         asks: one sentence that ends in a question mark.
-        objects: what the guess is about; a guess holds one whole number for each.
+        objects: what the guess is about; a guess holds one value for each.
         answer: runs the engine.
         ordered: the guess is a list in the order of `objects`, otherwise a dict.
+        choices: the texts among which a guess chooses; without any it is a whole number from 0.
     """
 
     name: str
@@ -34,6 +35,7 @@ class Question:
     objects: tuple[str, ...]
     answer: Callable[[], Answer] = field(repr=False)
     ordered: bool = False
+    choices: tuple[str, ...] = ()
 
     @property
     def wanted(self) -> str:
@@ -44,22 +46,29 @@ class Question:
     @property
     def request(self) -> str:
         """The sentence that asks for a guess."""
-        return f'{self.asks} Guess first: predict("{self.name}", {self.wanted})'
+        choose = f" ({self._allowed})" if self.choices else ""
+        return f'{self.asks} Guess first: predict("{self.name}", {self.wanted}){choose}'
 
-    def parse(self, value: Any) -> dict[str, int]:
+    @property
+    def _allowed(self) -> str:
+        return f"one of {', '.join(map(repr, self.choices))}" if self.choices else "a whole number from 0"
+
+    def _allows(self, value: Any) -> bool:
+        return value in self.choices if self.choices else type(value) is int and value >= 0
+
+    def parse(self, value: Any) -> dict[str, int | str]:
         """The guess by object.
 
         Raises:
-            LessonError: `value` has another shape, or holds something that is not a whole number from 0.
+            LessonError: `value` has another shape, or holds something that is not one of `choices` (without any: not a
+                whole number from 0).
         """
         guess = value
         if self.ordered and isinstance(value, list | tuple) and len(value) == len(self.objects):
             guess = dict(zip(self.objects, value, strict=True))
         if not isinstance(guess, dict) or set(guess) != set(self.objects):
             raise LessonError(f'predict("{self.name}", …) wants {self.wanted}, not {value!r}')
-        wrong = next((name for name in self.objects if type(guess[name]) is not int or guess[name] < 0), None)
+        wrong = next((name for name in self.objects if not self._allows(guess[name])), None)
         if wrong is not None:
-            raise LessonError(
-                f'predict("{self.name}", …) wants a whole number from 0 for {wrong}, not {guess[wrong]!r}'
-            )
+            raise LessonError(f'predict("{self.name}", …) wants {self._allowed} for {wrong}, not {guess[wrong]!r}')
         return {name: guess[name] for name in self.objects}
