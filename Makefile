@@ -1,11 +1,12 @@
-# make lab | test | test-full | course | student | clean. All but clean first build .venv from pyproject.toml and constraints.txt.
+# make lab | test | test-full | course | student | colab | answers | clean. All but clean first build .venv from pyproject.toml and constraints.txt.
 .DEFAULT_GOAL := help
-.PHONY: help setup lab test test-full course student clean
+.PHONY: help setup lab test test-full course student colab answers clean
 
 VENV    := .venv
 BIN     := $(VENV)/bin
 STAMP   := $(VENV)/.set-up
 EDITION := en
+WHEEL   :=
 ARGS    :=
 
 # The first interpreter found that is supported; `make lab PYTHON=/path/to/python3.12` names another.
@@ -22,6 +23,8 @@ help:
 	@echo "make test-full   what takes too long for make test; writes benchmarks/results/"
 	@echo "make course   build course/ from solutions/"
 	@echo "make student  pack what a student gets        (EDITION=en or EDITION=zh)"
+	@echo "make colab    pack an edition for Colab       (EDITION=en WHEEL=https://... or /content/drive/...)"
+	@echo "make answers  run every notebook with its answers, for after the deadline"
 	@echo "make clean    remove what was built; .venv stays"
 
 setup: $(STAMP)
@@ -52,10 +55,19 @@ test-full: $(STAMP)
 course: $(STAMP)
 	@echo "Building course/en and course/zh from solutions/ ..."
 	@$(BIN)/python -m autograder course
+	@$(BIN)/python tools/claims.py
 
 student: $(STAMP)
 	@echo "Packing the $(EDITION) edition for students into dist/ ..."
 	@$(BIN)/python tools/student_bundle.py $(EDITION)
+
+colab: $(STAMP)
+	@echo "Packing the $(EDITION) edition for Colab into dist/ ..."
+	@$(BIN)/python tools/colab_bundle.py $(EDITION) --wheel "$(WHEEL)"
+
+answers: $(STAMP)
+	@echo "Running every notebook with its answers into dist/answers/ (minutes) ..."
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python tools/answers.py $(ARGS)
 
 clean:
 	@echo "Removing build/, dist/, artifacts/ and caches; delete $(VENV) by hand to start afresh."

@@ -10,7 +10,7 @@ A class, with nbgrader's own commands; students may hand in either edition
   nbgrader generate_assignment lesson-2 --force  write the gradebook (and course/en again)
   nbgrader zip_collect lesson-2                  or copy the notebooks to
                                                  classroom/submitted/STUDENT/lesson-2/
-  nbgrader autograde lesson-2                    points for the code
+  python -m autograder grade                     points for the code, with all cores, in a sandbox
   jupyter lab                                    read Q1 in the formgrader
   nbgrader generate_feedback lesson-2            classroom/feedback/STUDENT/lesson-2/
   nbgrader export --to grades.csv                one row a student
@@ -70,13 +70,48 @@ def try_files(
             show(file, report, of)
 
 
+@app.command("grade")
+def grade(
+    lesson: Annotated[str, typer.Argument(help="which assignment")] = "lesson-2",
+    force: Annotated[bool, typer.Option("--force", help="also what has not changed since it was graded")] = False,
+    jobs: Annotated[
+        int | None, typer.Option("--jobs", min=1, help="submissions at a time; default: one a core")
+    ] = None,
+    no_sandbox: Annotated[
+        bool, typer.Option("--no-sandbox", help="run student code where nothing confines it")
+    ] = False,
+) -> None:
+    """Grade what lies in classroom/submitted/STUDENT/LESSON/, each submission in a process of its own.
+
+    A submission can neither stop nor change another. Only what changed since the last time is graded again, and points
+    that you gave by hand stay.
+    """
+    from autograder.classroom import Classroom, ClassroomError, clone_config, grade_class
+    from autograder.report_rows import ClassRows
+    from autograder.sandbox import REMEDY, sandbox
+
+    if sandbox().lacks and not no_sandbox:
+        raise UsageError(f"{sandbox().lacks}. Remedy: {REMEDY}; or trust every submission and say --no-sandbox")
+    config = clone_config()
+    config.ExecuteTrusted.needs_sandbox = not no_sandbox
+    room = Classroom(lesson, config)
+    try:
+        room.check()
+    except ClassroomError as error:
+        raise UsageError(str(error)) from None
+    with ClassRows(room) as rows:
+        for row in grade_class(room, jobs or os.cpu_count() or 1, force):
+            rows.add(row)
+
+
 @app.command("course")
 def build_course() -> None:
     """Build course/en and course/zh from solutions/ with nbgrader's generate_assignment."""
-    from autograder.course import CLONE, CourseError, build
+    from autograder.course import CLONE, CourseError, build, write_record
 
     try:
         released = build()
+        write_record()
     except CourseError as error:
         raise UsageError(str(error)) from None
     for path in released:

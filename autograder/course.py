@@ -23,12 +23,15 @@ from nbgrader.apps import NbGraderAPI
 from nbgrader.preprocessors import ClearSolutions
 from traitlets.config import Config
 
-from autograder.preprocessors import BlankInAnyEdition, ClearSolutionsWithStubs, StderrIsNoFailure
+from autograder.preprocessors import BlankInAnyEdition, ClearSolutionsWithStubs, ExecuteTrusted, HideTests
+from minivllm.submission import RECORD, record
 
 CLONE = Path(__file__).resolve().parent.parent
 EDITIONS = ("en", "zh")
 MASTER_EDITION = "en"
 """The edition whose cells the gradebook keeps. Grade ids, points and code cells are the same in all."""
+SET_UP_CELL = Path(__file__).with_name("set_up_cell.py")
+"""What every notebook begins with; Colab needs it, and elsewhere it does nothing."""
 KERNELSPEC = {"display_name": "Python 3", "language": "python", "name": "python3"}
 
 
@@ -38,15 +41,16 @@ class CourseError(Exception):
 
 def configure(c: Config) -> None:
     """What generating and autograding need in this course, wherever the class's files are."""
-    from nbgrader.converters import Autograde, GenerateAssignment
+    from nbgrader.converters import Autograde, GenerateAssignment, GenerateFeedback
 
     c.GenerateAssignment.preprocessors = [
         ClearSolutionsWithStubs if step is ClearSolutions else step
         for step in GenerateAssignment.preprocessors.default()
     ]
     c.Autograde.sanitize_preprocessors = [*Autograde.sanitize_preprocessors.default(), BlankInAnyEdition]
-    execute, *rest = Autograde.autograde_preprocessors.default()
-    c.Autograde.autograde_preprocessors = [execute, StderrIsNoFailure, *rest]
+    _, *rest = Autograde.autograde_preprocessors.default()
+    c.Autograde.autograde_preprocessors = [ExecuteTrusted, *rest]
+    c.GenerateFeedback.preprocessors = [HideTests, *GenerateFeedback.preprocessors.default()]
     c.BlankInAnyEdition.course_directory = str(CLONE / "course")
     c.BlankInAnyEdition.editions = list(EDITIONS)
 
@@ -68,6 +72,20 @@ def build(
     return sorted(course.glob("*/*/*.ipynb"))
 
 
+def record_of(course: Path = CLONE / "course") -> str:
+    """What `minivllm check-submission` has to know of the released notebooks, as the text of its record."""
+    names = {path.stem for path in course.glob("*/*/*.ipynb")}
+    return record({name: [_cells(path) for path in sorted(course.glob(f"*/*/{name}.ipynb"))] for name in names})
+
+
+def write_record() -> None:
+    RECORD.write_text(record_of(), encoding="utf-8")
+
+
+def _cells(path: Path) -> list[Any]:
+    return list(nbformat.read(path, as_version=4).cells)  # type: ignore[no-untyped-call]
+
+
 def edition_of(path: Path, edition: str) -> Any:
     """The notebook less the cells of the other languages, with cell ids that depend on the cells alone."""
     notebook: Any = jupytext.read(path)
@@ -77,12 +95,17 @@ def edition_of(path: Path, edition: str) -> Any:
             raise CourseError(
                 f"{path.name}: a markdown cell has lang {language!r}, expected one of {EDITIONS}: {cell.source[:40]!r}"
             )
+        for line in cell.metadata.get("minivllm", {}).get("stub", ()):
+            if not isinstance(line, str):
+                raise CourseError(f"{path.name}: a line of a stub reads as {dict(line)!r}: put it in quotes")
         if language not in (None, edition):
             cell.metadata.setdefault("tags", []).append("other-language")
     steps: list[Any] = [TagRemovePreprocessor, ClearOutputPreprocessor]
     config = Config(TagRemovePreprocessor={"remove_cell_tags": {"other-language"}})
     for step in steps:
         notebook, _ = step(enabled=True, config=config).preprocess(notebook, {})
+    first_code = next((index for index, cell in enumerate(notebook.cells) if cell.cell_type == "code"), 0)
+    notebook.cells.insert(first_code, _set_up_cell())
     notebook.metadata = nbformat.from_dict({"kernelspec": KERNELSPEC})  # type: ignore[no-untyped-call]
     notebook.nbformat, notebook.nbformat_minor = 4, 5
     taken: set[str] = set()
@@ -90,6 +113,13 @@ def edition_of(path: Path, edition: str) -> Any:
         cell.id = _cell_id(cell, taken)
         taken.add(cell.id)
     return notebook
+
+
+def _set_up_cell() -> Any:
+    """Folded in JupyterLab and in Colab: nobody has to read it who does not want to."""
+    folded = {"tags": ["setup"], "jupyter": {"source_hidden": True}, "cellView": "form"}
+    source = SET_UP_CELL.read_text(encoding="utf-8").rstrip()
+    return nbformat.v4.new_code_cell(source, metadata=folded)  # type: ignore[no-untyped-call]
 
 
 def _cell_id(cell: Any, taken: set[str]) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from autograder.parts import Part, Report, grade
 from autograder.reference import plan_tests, source_mapping
-from autograder.trusted import StudentFile
+from autograder.trusted import NO_ANSWER, StudentFile
 
 EXERCISES: dict[str, Sequence[Part]] = {
     "unified_token_plan": plan_tests.PARTS,
@@ -39,8 +39,11 @@ def _graded(parts: Sequence[Part], path: Path) -> Report:
         report = grade(parts, file.call)
         if file.load_error is None:
             return report
-        then = "what it defined before was graded" if file.ran else "nothing of it ran"
-        report.add_message(f"running the file stopped with {file.load_error}; {then}")
+        if file.load_error.is_a(NO_ANSWER):
+            report.add_message(file.load_error.message)
+        else:
+            then = "what it defined before was graded" if file.ran else "nothing of it ran"
+            report.add_message(f"running the file stopped with {file.load_error}; {then}")
         if not report.points:
             report.messages.insert(0, report.messages.pop())
         return report

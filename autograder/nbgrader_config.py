@@ -10,12 +10,15 @@ import sys
 from pathlib import Path
 
 from autograder.course import CLONE, MASTER_EDITION, configure
+from autograder.provisioner import NAME, register
 
 # nbgrader calls `alembic` by its bare name; it stands beside this interpreter, activated or not.
 os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
 
 c = get_config()
 configure(c)
+register()
+c.KernelProvisionerFactory.default_provisioner_name = NAME
 
 classroom = Path(os.environ.get("MINIVLLM_CLASSROOM", "classroom")).absolute()
 classroom.mkdir(parents=True, exist_ok=True)
@@ -26,5 +29,6 @@ c.CourseDirectory.source_directory = str(CLONE / "build" / "source" / MASTER_EDI
 c.CourseDirectory.release_directory = str(CLONE / "course" / MASTER_EDITION)
 for step in ("submitted", "autograded", "feedback", "solution"):
     setattr(c.CourseDirectory, f"{step}_directory", str(classroom / step))
+c.ExecuteTrusted.records_directory = str(classroom / "records")
 c.CourseDirectory.db_url = f"sqlite:///{classroom / 'gradebook.db'}"
 c.ZipCollectApp.downloaded_directory = str(classroom / "downloaded")

@@ -1,83 +1,119 @@
-"""Tests outside the student's process: each file gets a process of its own, its functions are called over a pipe.
+"""Tests outside the student's process: student code gets a process of its own, its functions are called over a pipe.
 
 The tests run here and see plain data (`minivllm.lesson.outcome`); the student's process never holds them. A hang, an
-exit, a crash, a flood of output or a forged reply costs the file that does it, and nobody else.
+exit, a crash, a flood of output or a forged reply costs the submission that does it, and nobody else.
 """
 
 from __future__ import annotations
 
-import contextlib
-import json
-import os
-import select
-import signal
-import subprocess
-import tempfile
 import time
-from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from autograder.sandbox import CHILD, PROCESSES, environment, sandbox
+from autograder.pipe import LOOP, NoAnswer, Process, only_replies
 from minivllm.lesson import outcome
+from minivllm.lesson.encoding import decode
 from minivllm.lesson.outcome import Outcome, Raised
 
 FILE_SECONDS = 10.0
+EXERCISE_SECONDS = 12.0
+CELL_SECONDS = 8.0
 CALL_SECONDS = 2.0
-MAX_REPLY = 16 << 20  # bytes
-LOOP = "look for a loop that never ends"
+MAX_CPU_SECONDS = 60
+NO_ANSWER = "autograder.trusted.NoAnswer"
 
 
-class NoAnswer(Exception):
-    """The student's process did not answer; the text says why. Its name stands in `Raised.types`."""
+@dataclass(frozen=True)
+class Ran:
+    """How a piece of code ended. `ran` is False if it could not even be compiled."""
+
+    error: Raised | None = None
+    ran: bool = True
 
 
-class StudentFile:
-    """A student's file in a process of its own, started anew after a call that it does not survive.
+@dataclass(frozen=True)
+class Seen:
+    """Student code looked for answers: `what` it did, and the line (1-based) of the cell that did it."""
 
-    `call` is a `minivllm.lesson.outcome.Call`. `load_error` is what running the file raised, `ran` is False if it
-    could not even be compiled; functions that were defined before an error can be called. All together may take
-    FILE_SECONDS, one call CALL_SECONDS. Raises OSError if the file can't be read.
+    what: str
+    cell: str
+    line: int
+
+
+class Student:
+    """One student's code in a process of its own, started anew after something that it does not survive.
+
+    Pieces of code run one after the other in one module; `call` is a `minivllm.lesson.outcome.Call`. What was defined
+    before an error can be called. A piece that hangs or ends the process is left out when the rest runs again. All
+    together may take `seconds` (anew after `restart_clock`), one call CALL_SECONDS.
     """
 
-    def __init__(self, path: Path) -> None:
-        source = path.read_bytes()
-        self._deadline = time.monotonic() + FILE_SECONDS
-        self._folder = tempfile.TemporaryDirectory(prefix="minivllm-try-", ignore_cleanup_errors=True)
-        self._copy = Path(self._folder.name).resolve() / path.name
-        self._copy.write_bytes(source)
-        user = sandbox().user
-        if user is not None:
-            for owned in (self._copy.parent, self._copy):
-                os.chown(owned, user, user)
-        self._process: _Process | None = None
-        self.load_error: Raised | None = None
-        self.ran = True
+    def __init__(self, module: str, seconds: float) -> None:
+        self._module, self._seconds = module, seconds
+        self.restart_clock()
+        self._ran: list[tuple[str, str | bytes]] = []
+        self._process: Process | None = None
+        self.seen: list[Seen] = []
 
-    def __enter__(self) -> StudentFile:
+    def __enter__(self) -> Student:
         return self
 
     def __exit__(self, *exc: object) -> None:
         self._stop()
-        self._folder.cleanup()
+
+    def restart_clock(self) -> None:
+        """For another exercise, which a hang in the one before must not cost."""
+        self._deadline = time.monotonic() + self._seconds
+
+    def run(self, name: str, source: str | bytes, most: float = CELL_SECONDS, what: str = "the cell") -> Ran:
+        """Run the source as the piece called `name`; `what` is how a message calls it."""
+        try:
+            ended = self._run(name, source, most, what)
+        except NoAnswer as error:
+            self._stop()
+            return Ran(_raised(error))
+        self._ran.append((name, source))
+        return ended
 
     def call(self, name: str, *args: Any, **more: tuple[Any, ...] | None) -> Outcome:
         try:
-            process = self._process or self._start()
-            seconds, late = self._time(CALL_SECONDS, f"a call took longer than {CALL_SECONDS:g} s; {LOOP}")
-            reply = process.ask(outcome.write_request(name, args, **more), seconds, late)
-            with _only_replies():
+            what = f"a call took longer than {CALL_SECONDS:g} s; {LOOP}"
+            reply = self._ask({"do": "call", **outcome.write_request(name, args, **more)}, CALL_SECONDS, what)
+            with only_replies():
                 return outcome.read_reply(reply, len(args))
         except NoAnswer as error:
             self._stop()
-            return Outcome(None, args, Raised(("autograder.trusted.NoAnswer",), str(error)), "")
+            return Outcome(None, args, _raised(error), "")
 
-    def _start(self) -> _Process:
-        seconds, late = self._time(FILE_SECONDS, f"loading the file took longer than {FILE_SECONDS:g} s; {LOOP}")
-        self._process = _Process(self._copy, int(FILE_SECONDS) + 5)
-        loaded = self._process.read(time.monotonic() + seconds, late)
-        with _only_replies():
-            self.load_error, self.ran = outcome.read_error(loaded["error"]), loaded["ran"] is True
+    def look(self, name: str) -> tuple[str, Any]:
+        """("function", None), ("data", its value) or ("missing", None)."""
+        reply = self._ask({"do": "look", "name": name}, CALL_SECONDS, f"reading {name} took longer than 2 s")
+        with only_replies():
+            kind, value = reply["kind"], decode(reply["value"])
+            if kind not in ("function", "data", "missing"):
+                raise ValueError(kind)
+            return kind, value
+
+    def _run(self, name: str, source: str | bytes, most: float, what: str) -> Ran:
+        text = source if isinstance(source, str) else source.decode("latin-1")
+        request = {"do": "run", "name": name, "source": text, "bytes": isinstance(source, bytes)}
+        reply = self._ask(request, most, f"{what} took longer than {most:g} s; {LOOP}")
+        with only_replies():
+            return Ran(outcome.read_error(reply["error"]), reply["ran"] is True)
+
+    def _ask(self, request: Any, most: float, late: str) -> Any:
+        process = self._process or self._start()
+        reply = process.ask(request, *self._time(most, late))
+        with only_replies():
+            self.seen += [Seen(str(s["what"])[:300], str(s["cell"])[:100], int(s["line"])) for s in reply["seen"][:20]]
+            return reply["answer"]
+
+    def _start(self) -> Process:
+        self._time(0, "")
+        self._process = Process(self._module, MAX_CPU_SECONDS)
+        for name, source in self._ran:
+            self._run(name, source, CELL_SECONDS, f"{name}, run once more,")
         return self._process
 
     def _stop(self) -> None:
@@ -88,100 +124,26 @@ class StudentFile:
     def _time(self, most: float, late: str) -> tuple[float, str]:
         """The seconds for what comes next, and what to say if it takes longer."""
         left = self._deadline - time.monotonic()
-        used_up = f"loading the file and all calls together used up its {FILE_SECONDS:g} s; {LOOP}, or make it faster"
+        used_up = f"its code and all calls together used up their {self._seconds:g} s; {LOOP}, or make it faster"
         if left <= 0:
             raise NoAnswer(used_up)
         return (most, late) if left >= most - 0.5 else (left, used_up)
 
 
-class _Process:
-    """The child, with a request pipe and a reply pipe of JSON lines."""
+class StudentFile(Student):
+    """The code of one file. `load_error` is what running it raised. Raises OSError if it can't be read."""
 
-    def __init__(self, file: Path, cpu_seconds: int) -> None:
-        box = sandbox()
-        lesson, folder = str(Path(outcome.__file__).resolve().parent), str(file.parent)
-        user, processes = ("", "") if box.user is None else (str(box.user), str(PROCESSES))
-        with contextlib.ExitStack() as undo:
-            request_end, self._requests = _pipe(undo)
-            self._replies, reply_end = _pipe(undo)
-            arguments = (lesson, str(file), str(request_end), str(reply_end), str(cpu_seconds), user, processes)
-            self._process = subprocess.Popen(
-                box.command(folder, str(CHILD), *arguments),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                pass_fds=(request_end, reply_end),
-                cwd=folder,
-                env=environment(folder),
-                start_new_session=True,  # so that a kill reaches what the file forked
-            )
-            undo.pop_all()
-        os.close(request_end)
-        os.close(reply_end)
-        os.set_blocking(self._requests, False)
-        self._boxed = bool(box.prefix)
-        self._buffer = b""
+    def __init__(self, path: Path) -> None:
+        super().__init__("submission", FILE_SECONDS)
+        self._name, self._source = path.name, path.read_bytes()
+        self.load_error: Raised | None = None
+        self.ran = True
 
-    def ask(self, request: Any, seconds: float, late: str) -> Any:
-        until = time.monotonic() + seconds
-        data = json.dumps(request).encode("ascii") + b"\n"
-        while data:  # a child that reads nothing must not keep the tests waiting
-            if not select.select([], [self._requests], [], max(0.0, until - time.monotonic()))[1]:
-                raise NoAnswer(late)
-            try:
-                data = data[os.write(self._requests, data) :]
-            except BrokenPipeError:
-                raise NoAnswer(self._ending()) from None
-        return self.read(until, late)
-
-    def read(self, until: float, late: str) -> Any:
-        """The next reply. Raises NoAnswer when the time is up, the process ends, or what comes is no reply."""
-        while b"\n" not in self._buffer[-(1 << 16) :]:
-            if not select.select([self._replies], [], [], max(0.0, until - time.monotonic()))[0]:
-                raise NoAnswer(late)
-            received = os.read(self._replies, 1 << 16)
-            self._buffer += received
-            if not received:
-                raise NoAnswer(self._ending())
-            if len(self._buffer) > MAX_REPLY:
-                raise NoAnswer(f"its result is larger than {MAX_REPLY >> 20} MiB")
-        line, _, self._buffer = self._buffer.partition(b"\n")
-        if self._buffer:
-            raise NoAnswer(FORGED)
-        with _only_replies():
-            return json.loads(line)
-
-    def kill(self) -> None:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
-        os.close(self._requests)
-        os.close(self._replies)
-
-    def _ending(self) -> str:
-        try:
-            code = self._process.wait(1)
-        except subprocess.TimeoutExpired:
-            return "it closed the pipe of the tests"
-        number = code - 128 if self._boxed and code > 128 else -code  # bubblewrap tells of a signal as a shell does
-        if number in set(signal.Signals):
-            return f"its process was ended by {signal.Signals(number).name}"
-        return f"it ended its process with exit status {code} instead of returning"
+    def __enter__(self) -> StudentFile:
+        loaded = self.run(self._name, self._source, FILE_SECONDS, "loading the file")
+        self.load_error, self.ran = loaded.error, loaded.ran
+        return self
 
 
-FORGED = "it wrote into the pipe of the tests"
-
-
-def _pipe(undo: contextlib.ExitStack) -> tuple[int, int]:
-    ends = os.pipe()
-    for end in ends:
-        undo.callback(os.close, end)
-    return ends
-
-
-@contextlib.contextmanager
-def _only_replies() -> Iterator[None]:
-    try:
-        yield
-    except (AttributeError, KeyError, RecursionError, TypeError, ValueError):
-        raise NoAnswer(FORGED) from None
+def _raised(error: NoAnswer) -> Raised:
+    return Raised((NO_ANSWER,), str(error))

@@ -64,28 +64,37 @@ def refuse_worked_notebook(path: Path) -> None:
             raise BundleError(f"{where} holds {mark}: run `make course` to build it afresh.")
 
 
-def pack(edition: str, out: Path) -> Path:
-    """Write `out`/minivllm-student-`edition`.zip and return its path; the same tree gives the same bytes."""
+def released_notebooks(edition: str) -> dict[str, bytes]:
+    """The notebooks of `edition` by their path in the bundle; BundleError if there are none, or a worked one."""
     course = ROOT / "course" / edition
     notebooks = sorted(path for path in course.rglob("*.ipynb") if ".ipynb_checkpoints" not in path.parts)
     if not notebooks:
         raise BundleError(f"course/{edition} holds no notebook: run `make course` first.")
     for notebook in notebooks:
         refuse_worked_notebook(notebook)
-    out.mkdir(parents=True, exist_ok=True)
-    name = f"minivllm-student-{edition}"
-    with tempfile.TemporaryDirectory() as scratch:
-        wheel = build_wheel(Path(scratch))
-        files = {notebook.relative_to(course).as_posix(): notebook.read_bytes() for notebook in notebooks}
-        files[wheel.name] = wheel.read_bytes()
-        files["constraints.txt"] = (ROOT / "constraints.txt").read_bytes()
-        files["START-HERE.html"] = start_page(edition, wheel.name).encode()
-    with zipfile.ZipFile(out / f"{name}.zip", "w", zipfile.ZIP_DEFLATED) as bundle:
+    return {notebook.relative_to(course).as_posix(): notebook.read_bytes() for notebook in notebooks}
+
+
+def write_zip(folder: Path, name: str, files: dict[str, bytes]) -> Path:
+    """Write `folder`/`name`.zip with everything under `name`/; the same files give the same bytes."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with zipfile.ZipFile(folder / f"{name}.zip", "w", zipfile.ZIP_DEFLATED) as bundle:
         for path, data in sorted(files.items()):
             entry = zipfile.ZipInfo(f"{name}/{path}")
             entry.external_attr = 0o644 << 16
             bundle.writestr(entry, data, zipfile.ZIP_DEFLATED)
-    return out / f"{name}.zip"
+    return folder / f"{name}.zip"
+
+
+def pack(edition: str, out: Path) -> Path:
+    """Write `out`/minivllm-student-`edition`.zip and return its path."""
+    files = released_notebooks(edition)
+    with tempfile.TemporaryDirectory() as scratch:
+        wheel = build_wheel(Path(scratch))
+        files[wheel.name] = wheel.read_bytes()
+    files["constraints.txt"] = (ROOT / "constraints.txt").read_bytes()
+    files["START-HERE.html"] = start_page(edition, wheel.name).encode()
+    return write_zip(out, f"minivllm-student-{edition}", files)
 
 
 def main() -> int:

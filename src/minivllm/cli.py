@@ -97,6 +97,23 @@ def doctor() -> None:
     print("\n".join(report()))
 
 
+@app.command("check-submission")
+def check_submission(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="the .ipynb to hand in")],
+) -> None:
+    """Look at a notebook before you hand it in: what was lost or left blank, and how to mend it."""
+    from minivllm.submission import check_file
+
+    good = True
+    for file in files:
+        problems = check_file(file)
+        good = good and not problems
+        print(f"{file.name}: {len(problems) or 'no'} problem{'s' * (len(problems) != 1)}")
+        for problem in problems:
+            print(f"- {problem}")
+    raise typer.Exit(0 if good else 1)
+
+
 @app.command()
 def kernels(
     check: Annotated[bool, typer.Option("--check", help="compile every kernel for every kind of GPU; needs none")],

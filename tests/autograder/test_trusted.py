@@ -214,15 +214,22 @@ def test_the_students_process_loads_nothing_of_the_tests(tmp_path: Path) -> None
 
 def test_what_a_file_writes_is_gone_afterwards(tmp_path: Path) -> None:
     source = """
-        import os
-        open("litter.txt", "w").write("x")
-        def where():
-            return os.getcwd()
+        import os, tempfile
+        places = os.getcwd(), tempfile.gettempdir(), "/dev/shm"
+        def found():
+            return [name for place in places if os.path.isdir(place) for name in os.listdir(place)]
+        def write():
+            for place in places:
+                if os.path.isdir(place):
+                    open(os.path.join(place, "litter.txt"), "w").write("x")
+            return found()
     """
     with StudentFile(file_of(tmp_path, source)) as student:
-        folder = student.call("where").value
-        assert (Path(folder) / "litter.txt").exists()
-    assert not Path(folder).exists()
+        written = student.call("write").value
+        assert set(written) == {"litter.txt"}
+    with StudentFile(file_of(tmp_path, source)) as student:
+        assert student.call("found").value == []
+    assert not any(Path(place, "litter.txt").exists() for place in (Path.cwd(), "/tmp", "/dev/shm"))
 
 
 def test_calls_that_are_slow_together_are_told_of_the_files_time(
@@ -230,7 +237,7 @@ def test_calls_that_are_slow_together_are_told_of_the_files_time(
 ) -> None:
     monkeypatch.setattr(trusted, "FILE_SECONDS", 2.0)
     report = grade_file("unified_token_plan", file_of(tmp_path, answer_that_first("time.sleep(0.2)\n")))
-    assert any("all calls together used up its 2 s" in message for message in report.messages)
+    assert any("all calls together used up their 2 s" in message for message in report.messages)
     assert not any("a call took longer" in message for message in report.messages)
 
 

@@ -1,6 +1,5 @@
 """The notebooks of the course as the tests run them: solved ones from solutions/, blank ones from course/."""
 
-import re
 from pathlib import Path
 from typing import Any
 
@@ -8,10 +7,11 @@ import jupytext
 import nbformat
 from nbclient import NotebookClient
 
-from minivllm.lesson.questions import QUESTIONS
+from tools.answers import filled
 
 ROOT = Path(__file__).resolve().parents[2]
 LANGUAGES = ("en", "zh")
+NAMES = sorted(path.stem for path in (ROOT / "solutions" / "lesson-2").glob("*.md"))
 Notebook = Any
 
 
@@ -24,31 +24,28 @@ def released(name: str, language: str) -> Notebook:
     return nbformat.read(ROOT / "course" / language / "lesson-2" / f"{name}.ipynb", as_version=4)  # type: ignore[no-untyped-call]
 
 
+def prose(name: str, language: str) -> list[str]:
+    """The markdown cells of one language, answers to a question included."""
+    return [cell.source for cell in source(name).cells if cell.metadata.get("lang") == language]
+
+
+def code_cells(notebook: Notebook) -> list[Any]:
+    return [cell for cell in notebook.cells if cell.cell_type == "code"]
+
+
 def solved(name: str, language: str) -> Notebook:
     """One edition with every blank filled: predictions by the engine's own answers."""
     notebook = source(name)
     notebook.cells = [cell for cell in notebook.cells if cell.metadata.get("lang", language) == language]
-    for cell in notebook.cells:
-        if cell.cell_type == "code":
-            cell.source = filled(cell.source)
+    for cell in code_cells(notebook):
+        cell.source = filled(cell.source)
     return notebook
-
-
-def filled(code: str) -> str:
-    """`code` with a right answer in each blank of a prediction or a practice cell."""
-    asked = re.match(r'predict\("(\w+)"', code)
-    if asked:
-        question = QUESTIONS[asked[1]]
-        actual = question.answer().actual
-        guess = list(actual.values()) if question.ordered else dict(actual)
-        return f"predict({question.name!r}, {guess!r})"
-    return re.sub(r'("computed"|"total_with_spec"): ______', r"\1: 9", code)
 
 
 def execute(notebook: Notebook, folder: Path, *, allow_errors: bool = False) -> Notebook:
     client = NotebookClient(
         notebook,
-        timeout=60,
+        timeout=180,
         kernel_name="python3",
         allow_errors=allow_errors,
         resources={"metadata": {"path": str(folder)}},

@@ -65,7 +65,7 @@ def test_the_second_set_up_does_nothing_until_the_pins_change(tree: Path) -> Non
     assert make(tree, "--question", "setup").returncode == 1
 
 
-@pytest.mark.parametrize("target", ["lab", "test", "course", "student", "clean"])
+@pytest.mark.parametrize("target", ["lab", "test", "course", "student", "colab", "answers", "clean"])
 def test_a_target_says_in_one_line_what_it_does(tree: Path, target: str) -> None:
     (tree / ".venv").mkdir()
     (tree / ".venv" / ".set-up").touch()

@@ -77,7 +77,7 @@ def test_every_make_command_on_a_page_is_a_target(page: str) -> None:
 @pytest.mark.parametrize("main", ["minivllm.cli", "autograder.cli"])
 def test_every_command_of_ours_in_the_readme_exists(main: str) -> None:
     name = main.split(".")[0]
-    commands = set(re.findall(rf"(?:bin/|-m ){name} (bench [a-z-]+|[a-z]+)", code_on("README.md")))
+    commands = set(re.findall(rf"(?:bin/|-m ){name} (bench [a-z-]+|[a-z-]+)", code_on("README.md")))
     assert commands
     for command in commands:
         code = [sys.executable, "-c", f"from {main} import main; main()", *command.split(), "--help"]

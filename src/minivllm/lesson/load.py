@@ -11,9 +11,11 @@ from minivllm.lesson.errors import LessonError
 from minivllm.lesson.table import Table
 from minivllm.lesson.watch import Step, watch_step
 from minivllm.lesson.why import explain
+from minivllm.observe.recording import Recording
 from minivllm.request import Request, SamplingParams
 
 MAX_STEPS = 50
+MAX_RECORDED_STEPS = 1000
 _PROMPT_STRIDE = 10_000  # token ids of two requests never meet, unless their prompts share a prefix on purpose
 
 
@@ -162,6 +164,21 @@ def watch_load(load: Load) -> Table:
             )
     columns = ("step", "request", "status", "computed", "target", "gap", "scheduled", "why")
     return Table(columns, rows, note="" if run.finished else f"stopped after {MAX_STEPS} steps")
+
+
+def record(load: Load) -> Recording:
+    """Run `load` to its end (at most MAX_RECORDED_STEPS steps, or until a request stands still for ever)."""
+    run = Run(load)
+    recording = Recording(run.scheduler)
+    last_arrival = max((arrival.step for arrival in load.arrivals), default=0)
+    while not run.finished:
+        step = run.step()
+        if run.num_steps == MAX_RECORDED_STEPS:
+            recording.frames[-1].why.append(f"the recording ends here, after {MAX_RECORDED_STEPS} steps")
+            break
+        if not step.scheduled and run.num_steps > last_arrival and run.scheduler.diagnose():
+            break
+    return recording
 
 
 def _request(arrival: Arrival, index: int) -> Request:

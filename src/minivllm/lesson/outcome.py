@@ -105,7 +105,13 @@ ______ = Blank()
 
 
 def door(namespace: Mapping[str, Any]) -> Call:
-    """A `Call` into `namespace` (a notebook's ``globals()``), in this process. Its calls share one cap on stdout."""
+    """A `Call` into `namespace` (a notebook's ``globals()``), in this process. Its calls share one cap on stdout.
+
+    A namespace with a `Call` of its own, ``namespace.call``, stands for one in another process.
+    """
+    own: Call | None = getattr(namespace, "call", None)
+    if own is not None:
+        return own
     stdout = _Capped(sys.stdout)
 
     def call(name: str, *args: Any, **more: tuple[Any, ...] | None) -> Outcome:

@@ -10,9 +10,9 @@ from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from minivllm.kernels import Kernels, kernels_for
+from minivllm.kernels.linear import linear
 from minivllm.model.attention import AttentionMetadata
 from minivllm.model.config import LlamaConfig
 from minivllm.model.errors import ModelError
@@ -40,7 +40,7 @@ class Linear(nn.Module):
         self.weight = nn.Parameter(torch.empty(out_features, in_features))
 
     def forward(self, x: Tensor) -> Tensor:
-        return F.linear(x, self.weight)
+        return linear(x, self.weight)
 
 
 class LlamaAttention(nn.Module):
@@ -194,7 +194,7 @@ class LlamaForCausalLM(nn.Module):
     def compute_logits(self, hidden: Tensor) -> Tensor:
         """Logits [n, vocab_size] of n rows of what ``forward`` returned; the matrix is large, so pass few."""
         head = self.lm_head or self.model.embed_tokens
-        return F.linear(hidden, head.weight)
+        return linear(hidden, head.weight)
 
     @torch.inference_mode()
     def load_weights(self, weights: Iterable[tuple[str, Tensor]]) -> None:

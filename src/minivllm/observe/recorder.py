@@ -18,7 +18,10 @@ Event = list[Any]
 
 @dataclass
 class HashTable:
-    """Small numbers for block hashes. Row i of ``rows`` is [parent's number or -1, tokens, [salt] or None]."""
+    """Small numbers for block hashes. Row i of ``rows`` is [parent's number or -1, tokens, [salt] or None].
+
+    A hash whose request had finished before anybody listened has no tokens in its row.
+    """
 
     block_size: int
     rows: list[list[Any]] = field(default_factory=list)
@@ -40,7 +43,10 @@ class HashTable:
             self._sources.setdefault(block_hash, (request, index))
 
     def number(self, block_hash: BlockHash) -> int:
-        if block_hash not in self._numbers:
+        if block_hash not in self._numbers and block_hash not in self._sources:
+            self._numbers[block_hash] = len(self.rows)
+            self.rows.append([-1, [], None])
+        elif block_hash not in self._numbers:
             request, index = self._sources[block_hash]
             parent = self.number(request.block_hashes[index - 1]) if index else -1
             self._numbers[block_hash] = len(self.rows)

@@ -1,15 +1,13 @@
-"""Static pictures (matplotlib). Labels are English; state is told by hatch and number, never by colour alone."""
+"""One step's token budget, and what each request draws from it."""
 
-import base64
-import html
-import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
+
+from minivllm.viz.figures.picture import WIDTH, Picture, Style, area_legend, no_frame
 
 
 @dataclass(frozen=True)
@@ -32,30 +30,14 @@ class Bar:
         return self.scheduled + self.drafts
 
 
-@dataclass(frozen=True)
-class Picture:
-    """A figure and the sentence that says the same."""
-
-    figure: Figure
-    alt: str
-
-
-@dataclass(frozen=True)
-class _Style:
-    label: str
-    face: str
-    hatch: str
-
-
-# Okabe-Ito colours: told apart in every kind of colour vision, and by hatch in print.
 _STYLES = {
-    "computed": _Style("computed before", "#BBBBBB", ""),
-    "scheduled": _Style("scheduled: known tokens", "#56B4E9", "///"),
-    "drafts": _Style("scheduled: drafts", "#E69F00", "xxx"),
-    "remaining": _Style("remaining gap", "#FFFFFF", "..."),
+    "computed": Style("computed before", "#BBBBBB"),
+    "scheduled": Style("scheduled: known tokens", "#56B4E9", "///"),
+    "drafts": Style("scheduled: drafts", "#E69F00", "xxx"),
+    "remaining": Style("remaining gap", "#FFFFFF", "..."),
 }
-_LEFT = _Style("budget left", "#FFFFFF", "")
-_WIDTH, _ROW, _HEAD, _BETWEEN, _FOOT = 7.2, 0.42, 0.1, 0.45, 0.9  # inches
+_LEFT = Style("budget left", "#FFFFFF")
+_ROW, _HEAD, _BETWEEN, _FOOT = 0.42, 0.1, 0.45, 0.9  # inches
 _CHARACTER = 0.014  # of the axis: a label that finds no room inside its segment stands above it
 
 
@@ -63,21 +45,14 @@ def budget_figure(bars: Sequence[Bar], budget: int) -> Picture:
     """The step's budget filling from left to right, and below it each request's way to its target."""
     rows = max(len(bars), 1) * _ROW
     height = _FOOT + rows + _BETWEEN + _ROW + _HEAD
-    figure = Figure(figsize=(_WIDTH, height))
-    left = (0.3 + 0.08 * max(len(label) for label in ["budget", *map(_label, bars)])) / _WIDTH
+    figure = Figure(figsize=(WIDTH, height))
+    left = (0.3 + 0.08 * max(len(label) for label in ["budget", *map(_label, bars)])) / WIDTH
     top = figure.add_axes((left, (height - _HEAD - _ROW) / height, 0.98 - left, _ROW / height))
     bottom = figure.add_axes((left, _FOOT / height, 0.98 - left, rows / height))
     _draw_budget(top, bars, budget)
     _draw_requests(bottom, bars)
+    area_legend(figure, (style for kind, style in _STYLES.items() if any(getattr(bar, kind) for bar in bars)))
     return Picture(figure, _alt(bars, budget))
-
-
-def to_html(picture: Picture) -> str:
-    """The picture as an inline SVG image whose alt text is the picture's sentence."""
-    buffer = io.BytesIO()
-    picture.figure.savefig(buffer, format="svg")
-    data = base64.b64encode(buffer.getvalue()).decode("ascii")
-    return f'<img alt="{html.escape(picture.alt)}" src="data:image/svg+xml;base64,{data}" style="max-width:100%">'
 
 
 def _draw_budget(axes: Axes, bars: Sequence[Bar], budget: int) -> None:
@@ -101,19 +76,14 @@ def _draw_requests(axes: Axes, bars: Sequence[Bar]) -> None:
             if width:
                 _segment(axes, row, start, width, style, str(width))
                 start += width
-    styles = [style for kind, style in _STYLES.items() if any(getattr(bar, kind) for bar in bars)]
-    handles = [Patch(facecolor=s.face, hatch=s.hatch, edgecolor="black", label=s.label) for s in styles]
-    axes.figure.legend(handles=handles, loc="lower center", ncols=4, fontsize=8, frameon=False)
 
 
 def _label(bar: Bar) -> str:
     return f"{bar.name} ({bar.status})"
 
 
-def _segment(axes: Axes, row: int, start: int, width: int, style: _Style, text: str) -> None:
-    axes.barh(
-        row, width, left=start, height=0.6, facecolor=style.face, hatch=style.hatch, edgecolor="black", linewidth=0.8
-    )
+def _segment(axes: Axes, row: int, start: int, width: int, style: Style, text: str) -> None:
+    axes.barh(row, width, left=start, height=0.6, **style.fill)
     narrow = width < _CHARACTER * (len(text) + 1) * axes.get_xlim()[1]
     axes.annotate(
         text,
@@ -131,8 +101,7 @@ def _tidy(axes: Axes, names: Sequence[str], length: int) -> None:
     axes.set_ylim(len(names) - 0.5, -0.75)
     axes.set_xlim(0, length * 1.01)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    for side in ("top", "right", "left"):
-        axes.spines[side].set_visible(False)
+    no_frame(axes, "top", "right", "left")
     axes.tick_params(axis="y", length=0)
 
 

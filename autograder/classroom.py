@@ -1,0 +1,262 @@
+"""A whole class: every submission in a worker process of its own, and one writer to the gradebook.
+
+submitted/STUDENT/LESSON  ->  staged/STUDENT/LESSON  and  records/STUDENT/LESSON.json   (workers, in parallel)
+                          ->  autograded/STUDENT/LESSON  and  gradebook.db             (nbgrader, here, one by one)
+
+A worker that ends badly costs its own submission. What was graded and has not changed since is left alone; what an
+interrupted run has left is taken up where it stopped.
+"""
+
+from __future__ import annotations
+
+import logging
+import multiprocessing
+import multiprocessing.connection
+import os
+import re
+import resource
+import time
+import warnings
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Any
+
+from nbgrader.api import Gradebook, MissingEntry
+from nbgrader.apps import NbGraderAPI
+from sqlalchemy.exc import SAWarning
+from traitlets.config import Config
+from traitlets.config.loader import PyFileConfigLoader
+
+from autograder import reviews, submission
+from autograder.course import CLONE
+from autograder.intake import Note
+from autograder.submission import Record
+
+SUBMISSION_SECONDS = 180.0
+"""For a whole submission. What a student's code may take is in `autograder.trusted`."""
+WORKER_MEMORY = 3 << 30  # bytes
+
+
+class ClassroomError(Exception):
+    """The class can't be graded as it is; the text says why, and the remedy."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """What became of one submission. Without points, `reason` says why."""
+
+    student: str
+    points: float | None = None
+    of: float | None = None
+    unread: bool = False
+    """Some of it waits for a person."""
+    unchanged: bool = False
+    seconds: float = 0.0
+    reason: str = ""
+    notes: tuple[Note, ...] = ()
+
+
+class Classroom:
+    """One lesson of a class, where nbgrader's configuration says that it lies."""
+
+    def __init__(self, lesson: str, config: Config | None = None) -> None:
+        self.lesson = lesson
+        self.config = config or clone_config()
+        self._directories = self.config.CourseDirectory
+        self.root = Path(self._directories.autograded_directory).parent
+        self.submitted = Path(self._directories.submitted_directory)
+        self.sources = Path(self._directories.source_directory) / lesson
+        staging = Config(self.config)
+        staging.CourseDirectory.submitted_directory = str(self.root / "staged")
+        self._nbgrader = NbGraderAPI(config=staging)
+        self._nbgrader.log.handlers[:] = [logging.NullHandler()]
+        self._nbgrader.log.propagate = False
+
+    def check(self) -> None:
+        """Raises ClassroomError if there is nothing to grade, or nothing to grade against."""
+        remedy = f"run `nbgrader generate_assignment {self.lesson} --force` first"
+        if not any(self.sources.glob("*.ipynb")):
+            raise ClassroomError(f"{self.sources} holds no notebooks: {remedy}")
+        with self.gradebook() as gradebook:
+            try:
+                gradebook.find_assignment(self.lesson)
+            except MissingEntry:
+                raise ClassroomError(f"the gradebook has no {self.lesson}: {remedy}") from None
+        if not self.folders():
+            raise ClassroomError(
+                f"no submissions: put each student's notebooks into {self.submitted}/STUDENT/{self.lesson}/"
+            )
+
+    def gradebook(self) -> Gradebook:
+        return Gradebook(self._directories.db_url, self._directories.course_id)
+
+    def folders(self) -> dict[str, Path]:
+        """The submissions by student."""
+        if not self.submitted.is_dir():
+            return {}
+        names = sorted(entry.name for entry in os.scandir(self.submitted) if not entry.name.startswith(".ipynb"))
+        folders = {name: self.submitted / name / self.lesson for name in names}
+        return {name: folder for name, folder in folders.items() if os.path.lexists(folder)}
+
+    def record_path(self, student: str) -> Path:
+        return self.root / "records" / student / f"{self.lesson}.json"
+
+    def staged(self, student: str) -> Path:
+        return self.root / "staged" / student / self.lesson
+
+    def enter(self, student: str, record: Record) -> str:
+        """Have nbgrader autograde what is staged. Returns why it could not, or nothing."""
+        with self.gradebook() as gradebook:
+            reviewed = reviews.reviewed(gradebook, self.lesson, student, self._autograded(student))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", SAWarning)  # of nbgrader's own queries
+            done = self._nbgrader.autograde(self.lesson, student, force=True)
+        if not done["success"]:
+            told = f"{done.get('log', '')}\n{done.get('error', '')}"
+            reasons = re.findall(r"^ *(\w*(?:Error|Exception)\b.*)$", told, flags=re.MULTILINE)
+            return f"nbgrader could not grade it: {reasons[0] if reasons else told.strip()[-200:]}"
+        with self.gradebook() as gradebook:
+            reviews.keep(gradebook, self.lesson, student, self._autograded(student), reviewed)
+        record.entered = True
+        record.write(self.record_path(student))
+        return ""
+
+    def row(self, student: str, record: Record, unchanged: bool = False) -> Row:
+        with self.gradebook() as gradebook:
+            graded = gradebook.find_submission(self.lesson, student)
+            points, of, unread = graded.score, graded.max_score, graded.needs_manual_grade
+        return Row(student, points, of, unread, unchanged, record.seconds, notes=tuple(record.notes))
+
+    def _autograded(self, student: str) -> Path:
+        return Path(self._directories.autograded_directory) / student / self.lesson
+
+    def is_entered(self, student: str, record: Record) -> bool:
+        if not record.entered or not self._autograded(student).is_dir():
+            return False
+        with self.gradebook() as gradebook:
+            try:
+                gradebook.find_submission(self.lesson, student)
+            except MissingEntry:
+                return False
+        return True
+
+
+def clone_config() -> Config:
+    config: Config = PyFileConfigLoader("nbgrader_config.py", path=str(CLONE)).load_config()
+    return config
+
+
+def grade_class(room: Classroom, jobs: int, force: bool = False) -> Iterator[Row]:
+    """Grade every submission and yield its row as it is done. Leaving early ends the workers."""
+    todo: list[tuple[str, Path]] = []
+    for student, folder in room.folders().items():
+        fault = _fault_of_name(student, folder)
+        if fault:
+            yield Row(student.encode("utf-8", "backslashreplace").decode("utf-8"), reason=fault)
+            continue
+        record = None if force else Record.read(room.record_path(student))
+        if record is None or record.fingerprint != submission.fingerprint(folder, room.sources):
+            todo.append((student, folder))
+        elif record.failed:
+            yield Row(student, unchanged=True, reason=record.failed, notes=tuple(record.notes))
+        elif room.is_entered(student, record):
+            yield room.row(student, record, unchanged=True)
+        else:
+            yield _entered(room, student, record)
+    for student, record in _run(room, todo, jobs):
+        yield _entered(room, student, record)
+
+
+def _entered(room: Classroom, student: str, record: Record) -> Row:
+    reason = record.failed
+    if not reason:
+        try:
+            reason = room.enter(student, record)
+        except Exception as error:  # one submission must not stop the others
+            reason = f"nbgrader could not grade it: {type(error).__name__}: {error}"
+    if reason:
+        return Row(student, seconds=record.seconds, reason=reason, notes=tuple(record.notes))
+    return room.row(student, record)
+
+
+def _fault_of_name(student: str, folder: Path) -> str:
+    if folder.parent.is_symlink() or folder.is_symlink() or not folder.is_dir():
+        return f"{folder.name} is no folder of its own (a link or a file): copy the notebooks into a folder"
+    try:
+        student.encode("utf-8")
+    except UnicodeEncodeError:
+        return "the student's folder has a name that is no text: rename it"
+    if student.strip() != student or any(character < " " or character in "*?[]" for character in student):
+        return "the student's folder has a name with spaces around it or with one of * ? [ ]: rename it"
+    return ""
+
+
+# --- the workers ----------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class _Job:
+    student: str
+    folder: Path
+    process: BaseProcess
+    until: float
+
+
+def _run(room: Classroom, todo: list[tuple[str, Path]], jobs: int) -> Iterator[tuple[str, Record]]:
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["autograder.worker"])
+    waiting, running = deque(todo), dict[Any, _Job]()
+    try:
+        while waiting or running:
+            while waiting and len(running) < jobs:
+                student, folder = waiting.popleft()
+                process = context.Process(target=_work, args=(room.sources, folder, student, *_results(room, student)))
+                process.start()
+                running[process.sentinel] = _Job(student, folder, process, time.monotonic() + SUBMISSION_SECONDS)
+            soonest = min(job.until for job in running.values())
+            ended = multiprocessing.connection.wait(running, max(0.0, soonest - time.monotonic()))
+            late = [sentinel for sentinel, job in running.items() if time.monotonic() >= job.until]
+            for sentinel in {*ended, *late}:
+                job = running.pop(sentinel)
+                yield job.student, _record_of(room, job)
+    finally:
+        for job in running.values():
+            _end(job.process)
+
+
+def _results(room: Classroom, student: str) -> tuple[Path, Path]:
+    return room.staged(student), room.record_path(student)
+
+
+def _record_of(room: Classroom, job: _Job) -> Record:
+    late = time.monotonic() >= job.until and job.process.is_alive()
+    _end(job.process)
+    record = Record.read(room.record_path(job.student))
+    fingerprint = submission.fingerprint(job.folder, room.sources)
+    if job.process.exitcode == 0 and record is not None and record.fingerprint == fingerprint:
+        return record
+    told = f"took longer than {SUBMISSION_SECONDS:g} s" if late else f"ended with exit code {job.process.exitcode}"
+    record = Record(fingerprint, failed=f"the process that takes it in {told}: look at what was handed in")
+    record.write(room.record_path(job.student))
+    return record
+
+
+def _end(process: BaseProcess) -> None:
+    process.kill()
+    process.join()
+
+
+def _work(sources: Path, folder: Path, student: str, staged: Path, record_path: Path) -> None:
+    """In the worker. Its sandbox ends with it."""
+    _, most = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (WORKER_MEMORY, most))
+    record_path.unlink(missing_ok=True)
+    try:
+        record = submission.grade_submission(folder, student, sources, staged)
+    except Exception as error:
+        told = f"it could not be taken in ({type(error).__name__}: {error})"
+        record = Record(submission.fingerprint(folder, sources), failed=told)
+    record.write(record_path)

@@ -1,0 +1,252 @@
+"""Checks of the practice functions of 3-allocate-slots: each is driven beside minivllm.core through the same states."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from minivllm.core.kv_cache_utils import KVCacheBlock
+from minivllm.core.single_type_kv_cache_manager import cdiv
+from minivllm.lesson.checks import check
+from minivllm.lesson.outcome import Blank, BlankError
+from minivllm.lesson.regions import PoolView
+from minivllm.lesson.slots_states import ASKING, LEAVING, Situation
+from minivllm.lesson.table import show
+
+_BLANK = "the blank ______ is not filled in: replace every ______ by your own expression and run the cell again"
+
+
+def check_get_num_blocks_to_allocate(function: Callable[..., Any]) -> None:
+    """Compare `function(num_tokens, table, hit_blocks, block_size)` with the engine's number in every state."""
+    name = "get_num_blocks_to_allocate"
+    for state in ASKING:
+        s = state.build()
+        expected = s.manager.coordinator.get_num_blocks_to_allocate(
+            s.request.request_id, s.num_tokens_need_slot, s.hit.blocks, s.num_computed_tokens
+        )
+        before = Outcome.of(s, s.table, None)
+        table = list(s.table)
+        actual, problem = call(function, s.num_tokens_need_slot, table, s.hit_blocks, s.block_size)
+        if problem == _BLANK:
+            show(f"{name}: {_BLANK}")
+            return
+        if problem or type(actual) is not int:
+            why = "it takes (num_tokens, table, hit_blocks, block_size) and returns a whole number of blocks"
+            _report(name, state.name, expected, problem or actual, why)
+            return
+        if Outcome.of(s, table, None) != before:
+            _report(name, state.name, expected, "a changed pool or table", "it only counts: nothing may change")
+            return
+        if actual != expected:
+            _report(name, state.name, expected, actual, _miscounted(s, expected, actual))
+            return
+    show(f"{name}: ok, {len(ASKING)} states as in minivllm.core")
+
+
+def _miscounted(s: Situation, expected: int, actual: int) -> str:
+    """The idea that gives `actual`, or the engine's own reckoning."""
+    held, hits = len(s.table), len(s.hit_blocks)
+    free_hits = sum(block.ref_cnt == 0 for block in s.hit_blocks)
+    required, is_full = cdiv(s.num_tokens_need_slot, s.block_size), s.num_tokens_need_slot % s.block_size == 0
+    if actual < 0:
+        return "rejected drafts leave blocks behind, so a table can be longer than it has to be: never below 0"
+    if free_hits and actual == required - hits:
+        return "forgot that free hit blocks leave the free queue: touching takes them out of it"
+    if hits and not free_hits and actual == required:
+        return f"the hit provides {hits} blocks, and a request owns them already: they are in no queue"
+    if held and actual == required:
+        return f"its table holds {held} blocks already"
+    if not is_full and actual == expected - 1:
+        return "a partly filled block is a block too: round up"
+    if is_full and actual == expected + 1:
+        return "tokens that fill their blocks need no further one"
+    needs = f"{s.num_tokens_need_slot} tokens need {required} blocks of {s.block_size}"
+    return f"{needs}; its table holds {held}, the hit provides {hits}, of which {free_hits} are free"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a call left behind: what it returned (block ids, None, or a word for nonsense), its table, the pool."""
+
+    returned: Any
+    table: tuple[int, ...]
+    view: PoolView
+
+    @classmethod
+    def of(cls, situation: Situation, table: Sequence[KVCacheBlock], returned: Any) -> Outcome:
+        ids = tuple(getattr(block, "block_id", -1) for block in table)
+        return cls(returned, ids, PoolView.of(situation.manager.block_pool))
+
+    def parts(self) -> dict[str, Any]:
+        return {
+            "returns": self.returned,
+            "table": list(self.table),
+            "ref counts": dict(self.view.refs),
+            "free queue": list(self.view.free),
+            "free blocks": self.view.num_free,
+        }
+
+    def differing(self, other: Outcome) -> dict[str, Any]:
+        """Those of its parts in which `other` differs."""
+        theirs = other.parts()
+        return {key: part for key, part in self.parts().items() if part != theirs[key]}
+
+
+def check_allocate_slots(function: Callable[..., Any]) -> None:
+    """Compare `function` with the engine in every state: what it returns, the table, the ref counts, the free queue.
+
+    It is called as `function(pool, table, num_computed_tokens, num_new_tokens, num_lookahead_tokens, hit_blocks,
+    block_size)`; the computed tokens include the hit, and the table grows in place.
+    """
+    name = "allocate_slots"
+    for state in ASKING:
+        engine, own = state.build(), state.build()
+        table, hit_blocks = list(own.table), own.hit_blocks
+        hit, asked = [block.block_id for block in hit_blocks], own.num_tokens_need_slot
+        counters = (own.num_computed_tokens, own.num_new_tokens, own.num_lookahead_tokens)
+        value, problem = call(function, own.manager.block_pool, table, *counters, hit_blocks, own.block_size)
+        if problem == _BLANK:
+            show(f"{name}: {_BLANK}")
+            return
+        given = engine.allocate()
+        expected, actual = Outcome.of(engine, engine.table, given), Outcome.of(own, table, returned_ids(value))
+        if problem:
+            why = f"{asked} tokens get their slots here, and enough blocks are free"
+            if given is None and hit:
+                why = "more was taken than is free: the number to compare includes the hit's own free blocks"
+            elif given is None:
+                why = "popped before the check: compare with pool.get_num_free_blocks() before anything is taken"
+            _report(name, state.name, given, problem, why)
+            return
+        if actual.parts() != expected.parts():
+            why = (
+                _not_refused(hit, engine.num_lookahead_tokens, expected, actual)
+                if given is None
+                else _misallocated(hit, engine.num_lookahead_tokens, asked, expected, actual)
+            )
+            _report(name, state.name, expected.differing(actual), actual.differing(expected), why)
+            return
+    show(f"{name}: ok, {len(ASKING)} states as in minivllm.core")
+
+
+def _misallocated(hit: list[int], lookahead: int, asked: int, expected: Outcome, actual: Outcome) -> str:
+    """The idea behind a wrong allocation where the engine allocates."""
+    missing = len(expected.table) - len(actual.table)
+    if isinstance(actual.returned, str):
+        return "it returns the new blocks in a list, or None"
+    if actual.returned is None and not actual.table:
+        exact = "an exact fit is enough: only more blocks than are free make it fail"
+        return f"{asked} tokens fit: enough blocks are free" if expected.view.free else exact
+    if actual.view.tangled:
+        return "the pool was asked for a negative number of blocks: a table can be longer than it has to be"
+    if list(actual.table[: len(hit)]) != hit:
+        return "touch the hit and put it into the table first; what the table then lacks is taken"
+    if set(actual.table[len(hit) :]) & set(hit):
+        return "touch before you take: the hit's blocks stood in the free queue and were handed out as new ones"
+    if missing > 0 and lookahead:
+        return "lookahead forgotten: the slots behind the new tokens need blocks too"
+    if missing < 0 and hit:
+        return "the number that leaves the free queue counts the hit's free blocks; take only what the table lacks"
+    if missing:
+        return f"{asked} tokens need {len(expected.table)} blocks in the table"
+    if any(actual.view.refs.get(block) != expected.view.refs[block] for block in hit):
+        return "the hit is not touched once: one more table holds these blocks, and free ones leave the queue"
+    if actual.view.free != expected.view.free:
+        return "new blocks come from the front of the free queue: pool.get_new_blocks"
+    return "the new blocks are returned, in a list, without the hit's"
+
+
+def _not_refused(hit: list[int], lookahead: int, expected: Outcome, actual: Outcome) -> str:
+    """The idea behind a call that should have returned None and changed nothing."""
+    if actual.returned is not None:
+        if lookahead:
+            return "lookahead forgotten: the slots behind the new tokens have to fit too, or it returns None"
+        return "more blocks are needed than are free: it returns None"
+    if any(actual.view.refs.get(block, 0) != expected.view.refs.get(block, 0) for block in hit):
+        return "touched before the capacity check: a request that is refused leaves every ref count as it was"
+    if actual.view.free != expected.view.free:
+        return "popped before the check: a request that is refused leaves the free queue as it was"
+    return "the table grew before the check: a request that is refused leaves everything as it was"
+
+
+def check_free(function: Callable[..., Any]) -> None:
+    """Compare `function(pool, table)` with the engine in every state, and call it a second time with the same table."""
+    for state in LEAVING:
+        engine, own = state.build(), state.build()
+        before = Outcome.of(own, own.table, None)
+        hashed = [block.block_id for block in own.table if block.block_hash is not None]
+        table = list(own.table)
+        _, problem = call(function, own.manager.block_pool, table)
+        if problem == _BLANK:
+            show(f"free: {_BLANK}")
+            return
+        engine.manager.free(engine.request)
+        expected, actual = Outcome.of(engine, [], None), Outcome.of(own, table, None)
+        if problem:
+            _report("free", state.name, {"free queue": list(expected.view.free)}, problem, "it takes (pool, table)")
+            return
+        why = _misfreed(before, hashed, expected, actual)
+        if not why:
+            _, problem = call(function, own.manager.block_pool, table)
+            actual = Outcome.of(own, table, None)
+            if problem or actual != expected:
+                why = "freed twice: empty the table, so that a second free finds nothing to give back"
+        if why:
+            _report("free", state.name, expected.differing(actual), problem or actual.differing(expected), why)
+            return
+    show(f"free: ok, {len(LEAVING)} states as in minivllm.core, each freed twice")
+
+
+def _misfreed(before: Outcome, hashed: list[int], expected: Outcome, actual: Outcome) -> str:
+    owned = [block for block in actual.view.free if expected.view.refs.get(block)]
+    if owned:
+        return f"block {owned[0]} went into the free queue while another table holds it: only ref count 0 is free"
+    if actual.view.refs != expected.view.refs:
+        return "each block of the table loses one reference, and no other block does"
+    if actual.view.tangled:
+        return "a block was put into the free queue twice, or not through prepend_n / append_n"
+    if set(actual.view.free) != set(expected.view.free):
+        return "a block whose ref count falls to 0 goes into the free queue"
+    if actual.view.free != expected.view.free:
+        return _misordered(before, hashed, expected, actual)
+    return ""
+
+
+def _misordered(before: Outcome, hashed: list[int], expected: Outcome, actual: Outcome) -> str:
+    old, freed = before.view.free, [block for block in reversed(before.table) if block in expected.view.free]
+    with_hash, without = [b for b in freed if b in hashed], [b for b in freed if b not in hashed]
+    forwards = "freed forwards: the head of the prefix would be taken first, so free the tail first"
+    ideas = {
+        (*with_hash, *old, *without): "the two ends are swapped: without a hash to the front, with a hash to the end",
+        (*freed, *old): "a block with a hash can be hit until it is taken: it goes to the end, not to the front",
+        (*old, *freed): "a block without a hash can serve nobody: it goes to the front, not to the end",
+        (*freed[::-1], *old): forwards,
+        (*old, *freed[::-1]): forwards,
+        (*without[::-1], *old, *with_hash[::-1]): forwards,
+    }
+    return ideas.get(actual.view.free, "without a hash to the front, with a hash to the end, each tail first")
+
+
+def call(function: Callable[..., Any], *args: Any) -> tuple[Any, str]:
+    """What a reader's function returned, and what it raised in one line (empty for nothing)."""
+    try:
+        value = function(*args)
+    except BlankError:
+        return None, _BLANK
+    except Exception as error:
+        return None, f"{type(error).__name__}: {error}"
+    return (None, _BLANK) if isinstance(value, Blank) else (value, "")
+
+
+def returned_ids(value: Any) -> Any:
+    """A list of blocks as their ids; anything else as it is, or as text where a reader's object has to be told."""
+    if value is None:
+        return None
+    if isinstance(value, list | tuple) and all(isinstance(block, KVCacheBlock) for block in value):
+        return [block.block_id for block in value]
+    return f"{type(value).__name__} {value!r}"
+
+
+def _report(name: str, state: str, expected: Any, actual: Any, why: str) -> None:
+    check(f"{name}, {state}", expected=expected, actual=actual, why=why)

@@ -1,0 +1,224 @@
+"""What `minivllm check-submission` finds in a file before it is handed in, and how it says to mend it."""
+
+import copy
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from autograder.course import record_of
+from minivllm.submission import MAX_OUTPUTS, RECORD, SubmissionError, check_file, read_notebook, released
+from tests.lesson.notebooks import LANGUAGES, NAMES, ROOT
+from tools.answers import answered
+
+NAME = "1-budget-planner"
+Cells = list[dict[str, Any]]
+
+
+@pytest.fixture(scope="module")
+def answers() -> str:
+    return json.dumps(answered(NAME, "en"))
+
+
+@pytest.fixture
+def good(answers: str) -> Any:
+    """A notebook that holds every answer, as JupyterLab saves it."""
+    return json.loads(answers)
+
+
+def saved(notebook: Any, folder: Path, name: str = f"{NAME}.ipynb") -> Path:
+    path = folder / name
+    path.write_text(json.dumps(notebook), encoding="utf-8")
+    return path
+
+
+def of(cells: Cells, grade_id: str) -> dict[str, Any]:
+    return next(cell for cell in cells if cell["metadata"].get("nbgrader", {}).get("grade_id") == grade_id)
+
+
+def found(notebook: Any, folder: Path, name: str = f"{NAME}.ipynb") -> list[str]:
+    return list(map(str, check_file(saved(notebook, folder, name))))
+
+
+def test_the_record_in_the_package_is_that_of_the_released_notebooks() -> None:
+    assert RECORD.read_text(encoding="utf-8") == record_of(), "run `make course`"
+
+
+def test_the_record_holds_fingerprints_and_no_text() -> None:
+    assert {key for cells in json.loads(RECORD.read_text()).values() for cell in cells for key in cell} == {
+        "grade_id",
+        "cell_type",
+        "kind",
+        "graded",
+        "fingerprints",
+    }
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_finished_notebook_has_no_problem(name: str, language: str, tmp_path: Path) -> None:
+    assert found(answered(name, language), tmp_path, f"{name}.ipynb") == []
+
+
+def test_colabs_format_without_cell_ids_and_without_a_kernels_language_is_no_problem(good: Any, tmp_path: Path) -> None:
+    good["nbformat_minor"] = 0
+    good["metadata"] = {"colab": {"provenance": []}, "kernelspec": {"name": "python3", "display_name": "Python 3"}}
+    for cell in good["cells"]:
+        del cell["id"]
+        cell["source"] = cell["source"].splitlines(keepends=True)
+    assert found(good, tmp_path) == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_released_notebook_lacks_every_graded_answer_and_nothing_else(name: str) -> None:
+    problems = check_file(ROOT / "course" / "zh" / "lesson-2" / f"{name}.ipynb")
+    wanted = [cell.grade_id for cell in released()[name] if cell.graded and cell.kind != "locked"]
+    assert [problem.cell for problem in problems] == wanted
+    assert all("blank ______" in problem.what or "no answer" in problem.what for problem in problems)
+
+
+def test_practice_is_no_part_of_what_is_handed_in() -> None:
+    graded = {name: [cell.grade_id for cell in cells if cell.graded] for name, cells in released().items()}
+    assert graded[NAME] == [
+        "unified_token_plan",
+        "plan_examples",
+        "plan_main_path",
+        "plan_boundaries",
+        "source_mapping",
+        "source_mapping_check",
+        "q1_answer",
+    ]
+
+
+def lose_all_metadata(cells: Cells) -> None:
+    for cell in cells:
+        cell["metadata"] = {}
+
+
+def lose_one(cells: Cells) -> None:
+    cells.remove(of(cells, "plan_main_path"))
+
+
+def double_one(cells: Cells) -> None:
+    cells.insert(0, copy.deepcopy(of(cells, "plan_main_path")))
+
+
+def move_the_answer_to_the_end(cells: Cells) -> None:
+    answer = of(cells, "unified_token_plan")
+    cells.remove(answer)
+    cells.append(answer)
+
+
+def edit_a_test(cells: Cells) -> None:
+    of(cells, "plan_examples")["source"] = "pass"
+
+
+def turn_into_text(cells: Cells) -> None:
+    of(cells, "unified_token_plan")["cell_type"] = "markdown"
+
+
+def leave_a_blank(cells: Cells) -> None:
+    of(cells, "unified_token_plan")["source"] += "\nx = ______"
+
+
+def leave_the_template(cells: Cells) -> None:
+    of(cells, "q1_answer")["source"] = "  \n"
+
+
+@pytest.mark.parametrize(
+    ("spoil", "cell", "what", "remedy"),
+    [
+        (lose_all_metadata, "", "the metadata by which grading finds your answers is gone from every cell", "open a fresh copy"),
+        (lose_one, "plan_main_path", "this cell or its metadata is missing", "open a fresh copy"),
+        (double_one, "plan_main_path", "this cell is there 2 times (cells 1 and ", "delete the copies"),
+        (move_the_answer_to_the_end, "plan_examples", "this cell stands above unified_token_plan", "move it back below it"),
+        (edit_a_test, "plan_examples", "this cell was changed, and only its original counts", "undo the change"),
+        (turn_into_text, "unified_token_plan", "this is a markdown cell and was a code cell", "turn it back into a code cell"),
+        (leave_a_blank, "unified_token_plan", "there is a blank ______ left", "fill it in"),
+        (leave_the_template, "q1_answer", "there is no answer yet", "write it into this cell"),
+    ],
+)  # fmt: skip
+def test_a_spoilt_cell_is_named_with_what_happened_and_what_to_do(
+    good: Any, tmp_path: Path, spoil: Callable[[Cells], None], cell: str, what: str, remedy: str
+) -> None:
+    spoil(good["cells"])
+    (problem,) = check_file(saved(good, tmp_path))
+    assert problem.cell == cell
+    assert problem.what.startswith(what)
+    assert problem.remedy.startswith(remedy)
+
+
+@pytest.mark.parametrize("name", [f"{NAME} (1).ipynb", f"{NAME}-Copy1.ipynb", f"Copy of {NAME}.ipynb", "hw.ipynb"])
+def test_a_wrong_file_name_is_told_with_the_right_one(good: Any, tmp_path: Path, name: str) -> None:
+    assert found(good, tmp_path, name) == [f"the file is called {name}; rename it to {NAME}.ipynb"]
+
+
+def test_a_notebook_of_something_else_is_told(tmp_path: Path) -> None:
+    other = {"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": []}
+    (problem,) = found(other, tmp_path, "other.ipynb")
+    assert problem.startswith("other.ipynb is none of the lesson's notebooks; hand in one of ")
+
+
+def test_large_outputs_are_told_with_the_largest_cell(good: Any, tmp_path: Path) -> None:
+    cell = next(cell for cell in good["cells"] if cell["cell_type"] == "code")
+    cell["outputs"] = [{"output_type": "stream", "name": "stdout", "text": "x" * 2 * MAX_OUTPUTS}]
+    where = good["cells"].index(cell) + 1
+    (problem,) = found(good, tmp_path)
+    assert problem.startswith(f"the outputs take 10 MiB (most in cell {where}), 5 are taken; clear them")
+
+
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [
+        (b"", "not JSON in UTF-8"),
+        (b"# In[1]:\nprint(1)\n", "not JSON in UTF-8"),
+        (b"\xff\xfe{\x00}\x00", "not JSON in UTF-8"),
+        (b"\xef\xbb\xbf{}", "not JSON in UTF-8"),
+        (b"[" * 100_000, "not JSON in UTF-8"),
+        (b"[]", "JSON, but no notebook"),
+        (b'{"nbformat": "4"}', "JSON, but no notebook"),
+        (b'{"nbformat": 3, "worksheets": []}', "the old format 3, and grading reads format 4; open it in JupyterLab and save it"),
+        (b'{"nbformat": 4}', "no proper list of cells"),
+        (b'{"nbformat": 4, "cells": [1]}', "no proper list of cells"),
+        (b'{"nbformat": 4, "cells": [{"cell_type": "code", "metadata": {}, "source": [1]}]}', "no proper list of cells"),
+    ],
+)  # fmt: skip
+def test_a_file_that_is_no_notebook_is_told_in_one_sentence(data: bytes, told: str, tmp_path: Path) -> None:
+    with pytest.raises(SubmissionError, match=told):
+        read_notebook(data)
+    path = tmp_path / f"{NAME}.ipynb"
+    path.write_bytes(data)
+    (problem,) = check_file(path)
+    assert told in str(problem) and "\n" not in str(problem)
+
+
+@pytest.mark.parametrize("metadata", [{"nbgrader": None}, {"nbgrader": []}, {"nbgrader": {"grade_id": 7}}])
+def test_nonsense_in_the_metadata_counts_as_none(good: Any, tmp_path: Path, metadata: Any) -> None:
+    of(good["cells"], "plan_main_path")["metadata"] = metadata
+    (problem,) = check_file(saved(good, tmp_path))
+    assert (problem.cell, problem.what) == ("plan_main_path", "this cell or its metadata is missing")
+
+
+def run_command(*arguments: object) -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, "-m", "minivllm", "check-submission", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_the_command_says_0_for_good_1_for_problems_and_2_for_a_wrong_command_line(good: Any, tmp_path: Path) -> None:
+    path = saved(good, tmp_path)
+    done = run_command(path)
+    assert (done.returncode, done.stdout) == (0, f"{NAME}.ipynb: no problems\n")
+
+    lose_one(good["cells"])
+    done = run_command(path, saved(good, tmp_path, "a.ipynb"))
+    assert done.returncode == 1
+    assert f"{NAME}.ipynb: no problems\na.ipynb: 2 problems\n- the file is called a.ipynb; rename it" in done.stdout
+
+    for arguments in ((), (tmp_path / "absent.ipynb",)):
+        done = run_command(*arguments)
+        assert done.returncode == 2
+        assert done.stderr.startswith("error: ") and "Traceback" not in done.stderr
