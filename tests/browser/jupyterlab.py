@@ -111,11 +111,19 @@ class NotebookPage:
 
     def run_all(self) -> None:
         """Run > Run All Cells; returns when the run has ended, at its end or at an error."""
-        first = self.page.locator(".jp-CodeCell .jp-InputPrompt").first
+        first = self.page.locator(".jp-CodeCell .jp-InputArea-prompt").first  # a folded cell has none
         before = first.inner_text()
         self.menu("Run", "Run All Cells")
         expect(first).to_have_text(re.compile(rf"^(?!{re.escape(before)}$)\[\d+\]:$"), timeout=60_000)
         self.wait_until_idle()
+
+    def run(self, text: str) -> Locator:
+        """Run the code cell whose input holds `text`, and return it once the kernel is idle again."""
+        cell = self.cell(text)
+        cell.locator(".cm-content").click()
+        self.page.keyboard.press("ControlOrMeta+Enter")
+        self.wait_until_idle()
+        return cell
 
     def cell(self, text: str) -> Locator:
         """The code cell whose input holds `text`."""

@@ -45,8 +45,8 @@ def unified_token_plan(requests: list[dict[str, Any]], token_budget: int) -> tup
 
 
 def get_num_blocks_to_allocate(num_tokens: int, table: list[Any], hit_blocks: list[Any], block_size: int) -> int:
-    num_new = max(cdiv(num_tokens, block_size) - len(table) - len(hit_blocks), 0)
-    return num_new + sum(block.ref_cnt == 0 for block in hit_blocks)
+    num_new: int = max(cdiv(num_tokens, block_size) - len(table) - len(hit_blocks), 0)
+    return num_new + len([block for block in hit_blocks if block.ref_cnt == 0])
 
 
 def allocate_slots(
@@ -274,12 +274,6 @@ def test_the_first_difference_is_told_with_both_values_and_the_rule(piece: Any, 
     assert row in text(verdict)
 
 
-def test_the_first_difference_does_not_depend_on_the_order_of_a_set() -> None:
-    assert {text(compare(keeps_computed(), "preempt_multi-001")) for _ in range(3)} == {
-        text(compare(keeps_computed(), "preempt_multi-001"))
-    }
-
-
 def test_lost_outputs_are_told_at_once() -> None:
     def cut(scheduler: Scheduler, request: Request) -> None:
         del request._all_token_ids[request.num_prompt_tokens :]
@@ -289,6 +283,7 @@ def test_lost_outputs_are_told_at_once() -> None:
     )
 
 
+UNFILLED: Any = ______
 BLANK = "the blank ______ is not filled in: replace every ______ by your own expression and run the cell again"
 
 
@@ -296,17 +291,17 @@ BLANK = "the blank ______ is not filled in: replace every ______ by your own exp
     ("name", "piece", "told"),
     [
         ("select_victim", lambda running, policy: ______, BLANK),
-        ("select_victim", lambda running, policy: running[______], BLANK),
+        ("select_victim", lambda running, policy: running[UNFILLED], BLANK),
         ("select_victim", lambda running, policy: len(running) - 1, "it returned 2, but the victim is one of the requests in running"),
         ("select_victim", lambda running, policy: None, "it returned None, but the victim is one of the requests in running"),
         ("select_victim", lambda running, policy: running[-1].id, "it raised AttributeError: 'Request' object has no attribute 'id'"),
         ("select_victim", lambda running: running[-1], "it raised TypeError: "),
-        ("preempt", lambda scheduler, request: ______(request), BLANK),
+        ("preempt", lambda scheduler, request: UNFILLED(request), BLANK),
         ("preempt", lambda scheduler, request: scheduler.running.remove(request), "it raised ValueError: list.remove(x): x not in list"),
         ("preempt", lambda scheduler, request: setattr(scheduler, "waiting", None), "the engine stopped with "),
         ("unified_token_plan", lambda requests, budget: None, "it returned None, not a tuple of a plan and the budget left"),
         ("unified_token_plan", lambda requests, budget: [{}, budget], "it returned [{}, 64], not a tuple of a plan and the budget left"),
-        ("unified_token_plan", lambda requests, budget: ({"A": ______ + 1}, budget), BLANK),
+        ("unified_token_plan", lambda requests, budget: ({"A": UNFILLED + 1}, budget), BLANK),
         ("unified_token_plan", lambda requests, budget: requests["id"], "it raised TypeError: list indices must be integers"),
         ("get_num_blocks_to_allocate", lambda num_tokens, *rest: 1.0, "it returned 1.0, not a whole number of blocks"),
         ("allocate_slots", lambda pool, *rest: 5, "it returned 5, not a list of blocks or None"),
@@ -325,16 +320,15 @@ def test_a_piece_that_is_no_answer_is_told_in_one_sentence(name: str, piece: Pie
     ("piece", "object", "expected", "actual"),
     [
         (lambda requests, budget: ({"Z": 1}, budget - 1), "tokens of Z", 0, 1),
-        (lambda requests, budget: ({r["id"]: True for r in requests}, budget), "tokens of r00", 2, True),
-        (lambda requests, budget: (unified_token_plan(requests, budget)[0], budget), "budget left", 6, 8),
-        (lambda requests, budget: (dict(reversed(unified_token_plan(requests, budget)[0].items())), 0), "order of the plan", ["r00", "r01"], ["r01", "r00"]),
+        (lambda requests, budget: ({r["id"]: True for r in requests}, budget), "tokens of r01", 12, True),
+        (lambda requests, budget: (unified_token_plan(requests, budget)[0], budget), "budget left", 8, 20),
+        (lambda requests, budget: (dict(reversed(unified_token_plan(requests, budget)[0].items())), unified_token_plan(requests, budget)[1]), "order of the plan", ["r01", "r02"], ["r02", "r01"]),
     ],
 )  # fmt: skip
 def test_a_wrong_plan_is_told_by_its_first_wrong_part(piece: Piece, object: str, expected: Any, actual: Any) -> None:
-    traces = [
-        compare(named("unified_token_plan", piece), name).finding for name in ("budget_edge-005", "chunked_mix-007")
-    ]
-    assert (object, expected, actual) in [(f.object, f.expected, f.actual) for f in traces if f]
+    finding = compare(named("unified_token_plan", piece), "chunked_mix-007").finding
+    assert finding is not None
+    assert (finding.object, finding.expected, finding.actual) == (object, expected, actual)
 
 
 def test_a_method_written_as_a_function_takes_its_place() -> None:
@@ -371,7 +365,7 @@ def test_names_that_fit_nothing_are_told_what_does(tmp_path: Path) -> None:
         against_vllm(named("victim", lambda running, policy: running[-1]))
     with pytest.raises(LessonError, match="wants a function, or a subclass of Scheduler or KVCacheManager, not 3"):
         against_vllm(3)
-    with pytest.raises(LessonError, match="wants a function, .* not ______"):
+    with pytest.raises(LessonError, match=r"wants a function, .* not ______"):
         against_vllm(______)
     with pytest.raises(LessonError, match="this trace was recorded with caching off"):
         against_vllm(allocate_slots, "edge_priority_tie-002")

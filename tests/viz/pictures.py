@@ -3,7 +3,9 @@
 import io
 from itertools import combinations
 
+import numpy as np
 from matplotlib.colors import to_rgb
+from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from minivllm.lesson.load import Arrival, Load, record
@@ -25,6 +27,14 @@ CROWDED = Load(
 
 def crowded() -> Recording:
     return record(CROWDED)
+
+
+def xs(line: Line2D) -> list[float]:
+    return [float(x) for x in np.asarray(line.get_xdata())]
+
+
+def ys(line: Line2D) -> list[float]:
+    return [float(y) for y in np.asarray(line.get_ydata())]
 
 
 def assert_every_text_lies_inside(picture: Picture) -> None:

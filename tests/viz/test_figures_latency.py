@@ -8,7 +8,7 @@ import pytest
 
 from minivllm.viz.figures import latency_figure
 from minivllm.viz.figures.latency import percentile
-from tests.viz.pictures import assert_every_text_lies_inside
+from tests.viz.pictures import assert_every_text_lies_inside, xs, ys
 
 ITL = {"budget 2048": [0.02 + 0.001 * (i % 7) for i in range(120)] + [0.4, 0.5], "budget 128": [0.03] * 50}
 
@@ -18,14 +18,14 @@ def test_every_measurement_is_a_dot_in_the_row_of_its_label() -> None:
     dots = [line for line in axes.lines if line.get_marker() == "o"]
     assert [text.get_text() for text in axes.get_yticklabels()] == list(ITL)
     for row, (line, seconds) in enumerate(zip(dots, ITL.values(), strict=True)):
-        assert list(line.get_xdata()) == [1000 * value for value in seconds]  # type: ignore[arg-type]
-        assert all(row - 0.25 <= height <= row + 0.25 for height in line.get_ydata())  # type: ignore[union-attr]
+        assert xs(line) == [1000 * value for value in seconds]
+        assert all(row - 0.25 <= height <= row + 0.25 for height in ys(line))
 
 
 def test_the_line_is_the_median_and_the_diamond_is_p99() -> None:
     axes = latency_figure(ITL, title="ITL").figure.axes[0]
-    diamonds = [line.get_xdata()[0] for line in axes.lines if line.get_marker() == "D"]  # type: ignore[index]
-    medians = [line.get_xdata()[0] for line in axes.lines if line.get_marker() == "None"]  # type: ignore[index]
+    diamonds = [xs(line)[0] for line in axes.lines if line.get_marker() == "D"]
+    medians = [xs(line)[0] for line in axes.lines if line.get_marker() == "None"]
     assert medians == [1000 * statistics.median(seconds) for seconds in ITL.values()]
     assert diamonds == [1000 * percentile(seconds, 99) for seconds in ITL.values()]
 

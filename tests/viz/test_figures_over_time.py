@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 from matplotlib.patches import StepPatch
 
@@ -10,7 +11,7 @@ from minivllm.core.sched.scheduler import Scheduler
 from minivllm.lesson.load import Arrival, Load, record
 from minivllm.observe.recording import Recording
 from minivllm.viz.figures import Picture, block_occupancy, budget_over_time, timeline
-from tests.viz.pictures import CROWDED, assert_every_text_lies_inside, assert_told_apart_without_colour, crowded
+from tests.viz.pictures import CROWDED, assert_every_text_lies_inside, assert_told_apart_without_colour, crowded, xs, ys
 
 Draw = Callable[[Recording], Picture]
 FIGURES = [budget_over_time, block_occupancy, timeline]
@@ -20,8 +21,11 @@ figure = pytest.mark.parametrize("draw", FIGURES)
 def layers(picture: Picture) -> list[list[float]]:
     """The thickness of each stacked area, one value a step."""
     areas = [patch for patch in picture.figure.axes[0].patches if isinstance(patch, StepPatch)]
-    data = [area.get_data() for area in areas]
-    return [[top - low for top, low in zip(d.values, d.baseline, strict=True)] for d in data]  # type: ignore[arg-type]
+    layers = []
+    for area in areas:
+        ceiling, _, floor = area.get_data()
+        layers.append([float(height) for height in np.asarray(ceiling) - np.asarray(floor)])
+    return layers
 
 
 def test_the_tokens_of_a_step_add_up_to_what_was_scheduled() -> None:
@@ -54,7 +58,7 @@ def test_what_a_resumed_request_computes_again_is_prefill() -> None:
 def test_the_budget_is_a_dashed_line_and_is_left_out_where_it_is_far_above() -> None:
     picture = budget_over_time(crowded())
     (line,) = picture.figure.axes[0].lines
-    assert (line.get_linestyle(), set(line.get_ydata())) == ("--", {CROWDED.budget})  # type: ignore[arg-type]
+    assert (line.get_linestyle(), set(ys(line))) == ("--", {CROWDED.budget})
     far = budget_over_time(record(Load([Arrival("A", prompt=6)], budget=2048)))
     assert far.figure.axes[0].get_ylim()[1] < 10
     assert "budget 2048 (above the picture)" in [text.get_text() for text in far.figure.legends[0].get_texts()]
@@ -72,7 +76,7 @@ def test_owned_cached_and_free_blocks_add_up_to_the_pool() -> None:
 def test_preemptions_are_marked_above_their_steps() -> None:
     recording = crowded()
     marks = block_occupancy(recording).figure.axes[0].lines[0]
-    assert list(marks.get_xdata()) == [frame.index for frame in recording.frames if frame.preempted]  # type: ignore[arg-type]
+    assert xs(marks) == [frame.index for frame in recording.frames if frame.preempted]
     quiet = block_occupancy(record(Load([Arrival("A", prompt=6)])))
     assert "a preemption" not in [text.get_text() for text in quiet.figure.legends[0].get_texts()]
 

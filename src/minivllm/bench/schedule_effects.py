@@ -87,28 +87,28 @@ def prefix_hit(model: LlamaForCausalLM, setting: str, run: int) -> dict[str, flo
 
 
 def admission(model: LlamaForCausalLM, setting: str, run: int) -> dict[str, float]:
-    """Sixteen requests of 96 + 96 tokens in a pool that holds five of them: what is computed twice, what gets done."""
-    gate = "gate" in setting
-    watermark = 0.1 if "watermark" in setting else 0.0
+    """Twelve requests of 192 + 32 tokens in a pool that holds two and a half: what is computed twice, what gets done.
+
+    A step computes 64 tokens: a prompt takes three, so that without the gate one is admitted whose end finds no block.
+    """
     engine = make_engine(
         model,
-        blocks=60,
-        max_num_batched_tokens=256,
+        blocks=36,
+        max_num_batched_tokens=64,
         max_num_seqs=16,
-        scheduler_reserve_full_isl=gate,
-        watermark=watermark,
+        scheduler_reserve_full_isl="gate" in setting,
+        watermark=0.1 if "watermark" in setting else 0.0,
     )
     counter = StepCounter(engine.scheduler)
-    for i in range(16):
-        engine.add_request(str(i), prompt(96, 100 * run + i), greedy(96))
+    for i in range(12):
+        engine.add_request(str(i), prompt(192, 100 * run + i), greedy(32))
     start = time.perf_counter()
     while engine.has_unfinished_requests():
         engine.step()
     seconds = time.perf_counter() - start
-    useful = 16 * (96 + 96 - 1)
     return {
-        "goodput_tokens_per_s": 16 * 96 / seconds,
-        "recomputed_tokens": counter.scheduled_tokens - useful,
+        "goodput_tokens_per_s": 12 * 32 / seconds,
+        "recomputed_tokens": counter.scheduled_tokens - 12 * (192 + 32 - 1),
         "preemptions": counter.preemptions,
         "steps": counter.steps,
     }
@@ -143,8 +143,8 @@ EFFECTS = (
     Effect("prefix hit", "a cached prefix shortens the time to the first token", ("cold", "hit"), "cold", prefix_hit),
     Effect(
         "admission",
-        "the full-sequence gate and the watermark trade recomputed tokens for concurrency",
-        ("none", "gate", "gate and watermark"),
+        "the full-sequence gate and the watermark trade recomputed tokens for steps",
+        ("none", "watermark", "gate", "gate and watermark"),
         "none",
         admission,
     ),

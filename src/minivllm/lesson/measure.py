@@ -1,4 +1,4 @@
-"""The lesson's claims about performance, measured by the reader on the real model: every run, the median and the spread.
+"""The lesson's claims about performance, measured on the real model: every run, the median and the spread.
 
 The settings of one measurement take turns, so that a machine which is slow for a while is slow for all of them.
 """
@@ -8,9 +8,9 @@ from __future__ import annotations
 import os
 import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from minivllm.lesson.table import Table, show
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from minivllm.engine.llm_engine import LLMEngine
     from minivllm.model.loader import LoadedModel
 
-CHUNK_PROMPT, CHUNK_BUDGETS, CHUNK_DECODES = 256, (512, 64, 32), 2
+CHUNK_PROMPT, CHUNK_BUDGETS, CHUNK_DECODES = 192, (256, 64, 32), 2
 PREFIX_SHARED, PREFIX_OWN = 256, 16
 BLOCK_SIZES = (8, 16, 32, 64)
 NO_MODEL = "There is no model here, so nothing is measured; the other cells work without it."
@@ -69,13 +69,13 @@ def real_model() -> LoadedModel | None:
 def measure_chunks(loaded: LoadedModel | None, *, prompt: int = CHUNK_PROMPT, runs: int = 3) -> Measured | None:
     """Two decodes run when a long prompt arrives: every gap between two of their tokens until its first token."""
     if loaded is None:
-        return _nothing()
+        show(NO_MODEL)
+        return None
     gaps: dict[int, list[list[float]]] = {budget: [] for budget in CHUNK_BUDGETS}
-    for run in range(-1, runs):  # run -1 warms up and is not counted
+    _gaps_while_a_prompt_arrives(loaded, prompt, CHUNK_BUDGETS[0], runs)  # warms up and is not counted
+    for run in range(runs):
         for budget in CHUNK_BUDGETS:
-            found = _gaps_while_a_prompt_arrives(loaded, prompt, budget, run)
-            if run >= 0:
-                gaps[budget].append(found)
+            gaps[budget].append(_gaps_while_a_prompt_arrives(loaded, prompt, budget, run))
     rows = [
         (
             budget,
@@ -87,7 +87,14 @@ def measure_chunks(loaded: LoadedModel | None, *, prompt: int = CHUNK_PROMPT, ru
         )
         for budget in CHUNK_BUDGETS
     ]
-    columns = ("token budget", "steps to the first token", "longest gap of a decode", "ratio", "TTFT of the prompt", "ratio")
+    columns = (
+        "token budget",
+        "steps to the first token",
+        "longest gap of a decode",
+        "ratio",
+        "TTFT of the prompt",
+        "ratio",
+    )
     return Measured(
         f"Gaps of {CHUNK_DECODES} decodes while a prompt of {prompt} tokens is computed",
         {f"budget {budget}": [gap for run in gaps[budget] for gap in run] for budget in CHUNK_BUDGETS},
@@ -98,10 +105,10 @@ def measure_chunks(loaded: LoadedModel | None, *, prompt: int = CHUNK_PROMPT, ru
 def _gaps_while_a_prompt_arrives(loaded: LoadedModel, length: int, budget: int, run: int) -> list[float]:
     from minivllm.bench.schedule_effects import greedy, make_engine, prompt
 
-    engine = make_engine(loaded.model, max_num_batched_tokens=max(budget, 1))
+    engine = make_engine(loaded.model, max_num_batched_tokens=budget)
     for i in range(CHUNK_DECODES):
         engine.add_request(f"decode{i}", prompt(16, 1000 + 10 * run + i), greedy(1000))
-    for _ in range(4):
+    for _ in range(2):
         engine.step()
     engine.add_request("long", prompt(length, 2000 + run), greedy(1))
     gaps = []
@@ -115,7 +122,8 @@ def _gaps_while_a_prompt_arrives(loaded: LoadedModel, length: int, budget: int, 
 def measure_prefix_hit(loaded: LoadedModel | None, *, runs: int = 5) -> Measured | None:
     """TTFT of a prompt whose first tokens are cached, beside one of the same length that nobody has sent before."""
     if loaded is None:
-        return _nothing()
+        show(NO_MODEL)
+        return None
     from minivllm.bench.schedule_effects import make_engine, prompt
 
     engine = make_engine(loaded.model)
@@ -153,7 +161,8 @@ def measure_block_sizes(
 ) -> Measured | None:
     """A decode step of some requests at each block size, and what the block size costs on the CPU."""
     if loaded is None:
-        return _nothing()
+        show(NO_MODEL)
+        return None
     engines = {size: _decoding(loaded, size, context, requests, runs) for size in BLOCK_SIZES}
     steps: dict[int, list[float]] = {size: [] for size in BLOCK_SIZES}
     for run in range(-1, runs):
@@ -214,7 +223,3 @@ def ratios(seconds: Sequence[float], baseline: Sequence[float]) -> str:
 
 def _note(runs: int, baseline: str) -> str:
     return f"median of {runs} runs (smallest-largest); ratios are to {baseline}, run by run"
-
-
-def _nothing() -> None:
-    show(NO_MODEL)

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from minivllm.model.loader import LoadedModel
 
 PROMPTS = {
-    "copy": "Repeat this list exactly: red apple, green pear, red plum, green apple, red pear, green plum",
-    "story": "Tell me a short story about a lighthouse.",
+    "pattern": "red, green, blue, red, green, blue, red, green, blue, red, green, blue,",
+    "story": "Once upon a time an old lighthouse keeper found a bottle on the beach.",
 }
 
 
@@ -30,7 +30,7 @@ class _Answer:
 
 
 def measure_drafts(
-    loaded: LoadedModel | None, *, drafts: int = 4, max_tokens: int = 24, runs: int = 2
+    loaded: LoadedModel | None, *, drafts: int = 4, max_tokens: int = 16, runs: int = 3
 ) -> Measured | None:
     """Answer each of PROMPTS greedily without drafts and with up to `drafts` n-gram drafts a step."""
     if loaded is None:
@@ -72,8 +72,7 @@ def _answer(loaded: LoadedModel, text: str, drafts: int, max_tokens: int) -> _An
     speculative = SpeculativeConfig("ngram", drafts) if drafts else None
     config = EngineConfig(SchedulerConfig(max_model_len=1024), CacheConfig(16, 129), speculative)
     engine = LLMEngine(loaded.model, loaded.tokenizer, config)
-    chat = loaded.tokenizer.apply_chat_template([{"role": "user", "content": text}])
-    prompt = loaded.tokenizer.encode(chat, add_special_tokens=False)
+    prompt = loaded.tokenizer.encode(text)
     engine.add_request("it", prompt, SamplingParams(temperature=0.0, max_tokens=max_tokens, ignore_eos=True))
     answer = _Answer(token_ids=[])
     request = engine.scheduler.requests["it"]

@@ -17,33 +17,33 @@ Row = tuple[str, str, str, str]
 
 
 class _Problem(Exception):
-    """What a call did instead of its work; a table's row, or a sentence about a blank."""
+    """A call that did not end; carries the row that says so."""
 
-    def __init__(self, found: Row | str) -> None:
-        self.found = found
+    def __init__(self, row: Row) -> None:
+        self.row = row
 
 
 def _check(name: str, rows: Iterator[Row], done: str) -> None:
     """Shows the first row, the blank that stopped it, or that all is well."""
     try:
         row = next(rows, None)
+    except BlankError as blank:
+        show(f"{name}: {blank}")
+        return
     except _Problem as problem:
-        if isinstance(problem.found, str):
-            show(f"{name}: {problem.found}")
-            return
-        row = problem.found
+        row = problem.row
     show(Table(("object", "expected", "actual", "why"), [row]) if row else f"{name}: ok, {done}")
 
 
 def _call(name: str, wants: str, function: Function, *args: Any) -> Any:
     try:
         value = function(*args)
-        if isinstance(value, Blank):
-            bool(value)  # a blank says itself that it is one
-    except BlankError as blank:
-        raise _Problem(str(blank)) from blank
+    except BlankError:
+        raise
     except Exception as error:
         raise _Problem((name, "a call that ends", f"{type(error).__name__}: {error}", wants)) from error
+    if isinstance(value, Blank):
+        bool(value)  # a blank says itself that it is one
     return value
 
 

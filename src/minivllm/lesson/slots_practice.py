@@ -135,7 +135,11 @@ def _misallocated(hit: list[int], lookahead: int, asked: int, expected: Outcome,
     missing = len(expected.table) - len(actual.table)
     if isinstance(actual.returned, str):
         return "it returns the new blocks in a list, or None"
-    if actual.returned is None and not actual.table:
+    if actual.returned is None:
+        if any(block in actual.view.refs for block in expected.returned):
+            return "popped before the check: what has been taken is no longer free"
+        if hit and all(actual.view.refs.get(block) == expected.view.refs[block] for block in hit):
+            return "touched before the capacity check: the hit's blocks have left the queue and are counted once more"
         exact = "an exact fit is enough: only more blocks than are free make it fail"
         return f"{asked} tokens fit: enough blocks are free" if expected.view.free else exact
     if actual.view.tangled:

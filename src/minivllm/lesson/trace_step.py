@@ -27,7 +27,7 @@ _ROW = {
 _QUEUES = {"run": "running", "wait": "waiting", "nfree": "free blocks", "fq": "free queue"}
 RULES = {
     "preempted": "a running request preempts while allocate_slots finds too few free blocks for it, and never else",
-    "sched": "running ones first, in the order of admission, then the head of waiting, as long as all its gates let it in",
+    "sched": "running ones first, in the order of admission, then the head of waiting, if every gate lets it in",
     "kind": "a request that was preempted comes back as resumed",
     "n": "the gap, cut to the budget that is left; a resumed request computes prompt and outputs behind its hit",
     "c": "a preempted request starts again from its prefix hit",

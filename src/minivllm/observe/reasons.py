@@ -35,7 +35,12 @@ class Refusal:
 
 
 class Reasons:
-    """Listens to one scheduler for what no output tells: who asked for how many blocks, and who paid for it."""
+    """Listens to one scheduler for what no output tells: who asked for how many blocks, and who paid for it.
+
+    Attributes:
+        said: sentences since the last ``end``.
+        lost: computed tokens that each victim of the step dropped.
+    """
 
     def __init__(self, scheduler: Scheduler) -> None:
         self.scheduler = scheduler
@@ -52,6 +57,7 @@ class Reasons:
 
     def begin(self) -> None:
         """A step starts; what was said since the last one stays."""
+        self.lost = {}
         self._refusal = None
         self._running = [request.request_id for request in self.scheduler.running]
 

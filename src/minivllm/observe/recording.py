@@ -51,7 +51,6 @@ class Recording:
     def _on_schedule(self, call: Callable[[], SchedulerOutput]) -> SchedulerOutput:
         scheduler, reasons = self.scheduler, self._reasons
         drafts = {r.request_id: len(r.spec_token_ids) for r in scheduler.running if r.spec_token_ids}
-        reasons.lost = {}
         reasons.begin()
         output = call()
         events = self._recorder.take_events()

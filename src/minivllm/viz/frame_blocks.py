@@ -40,12 +40,13 @@ def blocks_svg(frame: Frame, scene: Scene, prefix: str) -> tuple[str, int]:
 
 
 def _worth_drawing(frame: Frame) -> list[BlockFrame]:
-    """All blocks; of a large pool those that hold something, and the next free ones."""
+    """All blocks; of a large pool those in use, then those with a hash, then the next free ones."""
     if len(frame.blocks) <= MAX_BLOCKS:
         return list(frame.blocks)
-    holding = [block.block_id for block in frame.blocks if block.state in ("used", "cached")]
-    chosen = set(holding[:MAX_BLOCKS]) | set(frame.free_queue[: max(MAX_BLOCKS - len(holding), 0)])
-    return [block for block in frame.blocks if block.block_id in chosen]
+    used = [block.block_id for block in frame.blocks if block.state == "used"]
+    by_interest = sorted(frame.free_queue, key=lambda block_id: frame.blocks[block_id].state != "cached")
+    chosen = sorted([*used, *by_interest][:MAX_BLOCKS])
+    return [frame.blocks[block_id] for block_id in chosen]
 
 
 def _columns(num_blocks: int) -> int:

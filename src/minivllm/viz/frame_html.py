@@ -7,7 +7,7 @@ import html
 
 from minivllm.observe.frame import Frame
 from minivllm.viz import frame_blocks, frame_requests
-from minivllm.viz.frame_scene import Scene
+from minivllm.viz.frame_scene import Scene, printable
 from minivllm.viz.frame_style import LIGHT, hatches, svg_css
 from minivllm.viz.frame_text import facts, frame_text, headline
 
@@ -65,7 +65,7 @@ def still_svg(frame: Frame, scene: Scene) -> str:
 
 def requests_alt(frame: Frame) -> str:
     given = ", ".join(f"{request_id} {tokens}" for request_id, tokens in frame.handed_out[:40]) or "nobody"
-    return f"Token budget {frame.budget}: {given}; {frame.left} left."
+    return printable(f"Token budget {frame.budget}: {given}; {frame.left} left.")
 
 
 def blocks_alt(frame: Frame) -> str:
@@ -87,7 +87,7 @@ def _head(frame: Frame, scene: Scene) -> str:
 
 
 def _sentences(frame: Frame) -> str:
-    return f"<ul>{''.join(f'<li>{html.escape(sentence)}</li>' for sentence in frame.why)}</ul>"
+    return f"<ul>{''.join(f'<li>{html.escape(printable(sentence))}</li>' for sentence in frame.why)}</ul>"
 
 
 def _svg(elements: str, width: int, height: int, alt: str) -> str:

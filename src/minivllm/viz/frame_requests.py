@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 
 from minivllm.observe.frame import Frame, RequestFrame
-from minivllm.viz.frame_scene import MAX_TAG, Scene, shown
+from minivllm.viz.frame_scene import MAX_TAG, Scene, printable, shown
 
 WIDTH = 480
 _ROW, _HEAD = 18, 24
@@ -70,7 +70,7 @@ def _rows(
 
 
 def _row(request: RequestFrame, y: int, frame: Frame, scene: Scene, prefix: str) -> str:
-    name, tag = html.escape(request.request_id), html.escape(scene.tag(request.request_id))
+    name, tag = html.escape(printable(request.request_id)), html.escape(scene.tag(request.request_id))
     title = f"<title>{name}</title>" if len(request.request_id) > MAX_TAG else ""
     outline = "" if request.status == "running" else ' stroke-dasharray="3 2"'
     tone = f"o{scene.tones[request.request_id]}"
@@ -99,17 +99,17 @@ def _row(request: RequestFrame, y: int, frame: Frame, scene: Scene, prefix: str)
 def _numbers(request: RequestFrame, frame: Frame) -> str:
     took = f" + {request.scheduled}" if request.scheduled or request.drafts else ""
     drafts = f" + {request.drafts}d" if request.drafts else ""
-    again = f" ↺{request.preemptions}" if request.preemptions else ""
-    notes = []
+    note = ""
     if request.lost:
-        notes.append(f"lost {request.lost}")
-    elif request.hit:
-        notes.append(f"hit {request.hit}")
+        note = f" · lost {request.lost}"
     elif request.request_id in frame.finished:
-        notes.append("ends")
+        note = " · ends"
+    elif request.hit:
+        note = f" · hit {request.hit}"
     elif request.request_id in frame.rejected:
-        notes.append(f"{frame.rejected[request.request_id]} rejected")
-    return f"{request.computed}{took}{drafts} of {request.target}" + "".join(f" · {note}" for note in notes) + again
+        note = f" · {frame.rejected[request.request_id]} rejected"
+    again = f" ↺{request.preemptions}" if request.preemptions else ""
+    return f"{request.computed}{took}{drafts} of {request.target}{note}{again}"
 
 
 def _fill(kind: str, prefix: str) -> str:

@@ -79,6 +79,11 @@ def _num_rows(frame: Frame) -> int:
     return running + (running < len(frame.running)) + waiting + (waiting < len(frame.waiting))
 
 
+def printable(text: str) -> str:
+    """The text without line breaks, control characters and half characters, which no page and no picture can hold."""
+    return "".join(character if character.isprintable() else "\ufffd" for character in text)
+
+
 def short_names(request_ids: Iterable[str]) -> dict[str, str]:
     """A name of at most four characters for each id, no two alike.
 
@@ -91,10 +96,10 @@ def short_names(request_ids: Iterable[str]) -> dict[str, str]:
     names: dict[str, str] = {}
     for number, request_id in enumerate(ids):
         end = request_id[1 - MAX_TAG :]
-        if len(request_id) <= MAX_TAG:
-            names[request_id] = request_id
+        if len(request_id) <= MAX_TAG and request_id[0] not in "…~":
+            names[request_id] = printable(request_id)
         elif ends[end] == 1:
-            names[request_id] = f"…{end}"
+            names[request_id] = f"…{printable(end)}"
         else:
             names[request_id] = f"~{number}"
     return names

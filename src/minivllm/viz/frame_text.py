@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from minivllm.observe.frame import Frame
-from minivllm.viz.frame_scene import clipped
+from minivllm.viz.frame_scene import clipped, printable
 
 _MAX_REQUESTS = 60
 _MAX_BLOCKS = 64
@@ -47,7 +47,7 @@ def frame_text(frame: Frame, num_frames: int) -> str:
         *_requests(frame),
         *_blocks(frame),
     ]
-    return "\n".join(lines)
+    return "\n".join(map(printable, lines))
 
 
 def _requests(frame: Frame) -> list[str]:

@@ -95,12 +95,14 @@ class Player:
     def _ipython_display_(self) -> None:
         from IPython.display import display
 
+        if not self.frames:
+            display({"text/html": self.stills(), "text/plain": _EMPTY}, raw=True)  # type: ignore[no-untyped-call]
+            return
         view = {"version_major": 2, "version_minor": 0, "model_id": self.widget().model_id}
         line = f"Player of {len(self.frames)} steps: run this cell in a notebook to step through them."
         bundle = {WIDGET_VIEW: view, "text/html": f"<p>{line}</p>", "text/plain": line}
         display(bundle, raw=True)  # type: ignore[no-untyped-call]
-        if self.frames:
-            display({"text/html": self.stills(), "text/plain": repr(self)}, raw=True)  # type: ignore[no-untyped-call]
+        display({"text/html": self.stills(), "text/plain": repr(self)}, raw=True)  # type: ignore[no-untyped-call]
 
 
 def _build(player: Player, widgets: Any) -> Any:

@@ -45,7 +45,6 @@ def test_nothing_of_them_lives_on(graded: tuple[Room, dict[str, Row]]) -> None:
     while (left := _processes_of_students()) and time.monotonic() < deadline:
         time.sleep(0.1)
     assert left == []
-    assert not list(Path("/tmp").glob("minivllm-*"))
 
 
 def _processes_of_students() -> list[int]:
