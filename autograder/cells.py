@@ -72,7 +72,8 @@ def execute(master: NotebookNode, answers: Mapping[str, str]) -> Executed:
                 continue
             grade_id = cell.metadata.get("nbgrader", {}).get("grade_id")
             if SETUP in cell.metadata.get("tags", ()):
-                student.run(f"setup {number}", cell.source)
+                ran = student.run(f"setup {number}", cell.source)
+                executed.faults += [f"a set-up cell stopped with {ran.error}"] if ran.error else []
             elif utils.is_solution(cell) and grade_id in answers:
                 student.restart_clock()
                 executed.outputs[grade_id] = _ending(student.run(grade_id, answers[grade_id]))

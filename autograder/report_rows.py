@@ -50,7 +50,7 @@ class ClassRows:
         self._rows.append(row)
         table = Table.grid(Column(width=self._width, overflow="fold"), Column(width=8), Column(), padding=(0, 2, 0, 0))
         points = "-" if row.points is None else f"{row.points:g}/{row.of:g}"
-        table.add_row(Text(row.student), points, Text("; ".join(self._told(row))))
+        table.add_row(Text(_printable(row.student)), points, Text(_printable("; ".join(self._told(row)))))
         self._console.print(table)
         self._progress.advance(self._task)
 
@@ -65,3 +65,8 @@ class ClassRows:
         told += flagged[:SHOWN_NOTES]
         more = len(row.notes) - min(len(flagged), SHOWN_NOTES)
         return [*told, f"{more} more notes"] if more else told
+
+
+def _printable(text: str) -> str:
+    """Without what a terminal would obey: it quotes students."""
+    return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text)

@@ -21,6 +21,7 @@ EXERCISE_SECONDS = 12.0
 CELL_SECONDS = 8.0
 CALL_SECONDS = 2.0
 MAX_CPU_SECONDS = 60
+MAX_SEEN = 50
 NO_ANSWER = "autograder.trusted.NoAnswer"
 
 
@@ -87,13 +88,15 @@ class Student:
             return Outcome(None, args, _raised(error), "")
 
     def look(self, name: str) -> tuple[str, Any]:
-        """("function", None), ("data", its value) or ("missing", None)."""
-        reply = self._ask({"do": "look", "name": name}, CALL_SECONDS, f"reading {name} took longer than 2 s")
-        with only_replies():
-            kind, value = reply["kind"], decode(reply["value"])
-            if kind not in ("function", "data", "missing"):
-                raise ValueError(kind)
-            return kind, value
+        """("function", None), ("data", its value) or ("missing", None). Raises NoAnswer."""
+        try:
+            late = f"reading {name} took longer than {CALL_SECONDS:g} s"
+            reply = self._ask({"do": "look", "name": name}, CALL_SECONDS, late)
+            with only_replies():
+                return str(reply["kind"]), decode(reply["value"])
+        except NoAnswer:
+            self._stop()
+            raise
 
     def _run(self, name: str, source: str | bytes, most: float, what: str) -> Ran:
         text = source if isinstance(source, str) else source.decode("latin-1")
@@ -106,7 +109,8 @@ class Student:
         process = self._process or self._start()
         reply = process.ask(request, *self._time(most, late))
         with only_replies():
-            self.seen += [Seen(str(s["what"])[:300], str(s["cell"])[:100], int(s["line"])) for s in reply["seen"][:20]]
+            for look in reply["seen"][: MAX_SEEN - len(self.seen)]:
+                self.seen.append(Seen(str(look["what"])[:300], str(look["cell"])[:100], int(look["line"])))
             return reply["answer"]
 
     def _start(self) -> Process:

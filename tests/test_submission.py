@@ -168,7 +168,7 @@ def test_large_outputs_are_told_with_the_largest_cell(good: Any, tmp_path: Path)
     cell["outputs"] = [{"output_type": "stream", "name": "stdout", "text": "x" * 2 * MAX_OUTPUTS}]
     where = good["cells"].index(cell) + 1
     (problem,) = found(good, tmp_path)
-    assert problem.startswith(f"the outputs take 10 MiB (most in cell {where}), 5 are taken; clear them")
+    assert problem.startswith(f"the outputs take 20 MiB (most in cell {where}), 10 are taken; clear them")
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from typing import Any, Literal
 from minivllm.errors import MinivllmError
 
 RECORD = Path(__file__).with_name("released.json")
-MAX_OUTPUTS = 5 * 2**20  # bytes of JSON
+MAX_OUTPUTS = 10 * 2**20  # bytes of JSON; a notebook that was run has 1 to 3 MiB
 _COPY = "open a fresh copy of the notebook, copy your answers into it cell by cell, and hand that in"
 _CLEAR = "clear them (JupyterLab: Edit > Clear Outputs of All Cells; Colab: Edit > Clear all outputs) and save"
 

@@ -46,6 +46,14 @@ class Room:
         place.mkdir()
         return config
 
+    def empty(self) -> None:
+        """Take out all students and what became of their work."""
+        for step in ("submitted", "staged", "records", "autograded", "feedback"):
+            shutil.rmtree(self.root / "class" / step, ignore_errors=True)
+        with self.classroom.gradebook() as gradebook:
+            for student in gradebook.students:
+                gradebook.remove_student(student.id)
+
     def released(self, edition: str = "en") -> Any:
         return read(self.root / "course" / edition / LESSON / f"{NOTEBOOK}.ipynb")
 

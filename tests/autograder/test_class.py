@@ -147,19 +147,21 @@ def test_feedback_and_csv_carry_manual_points_too(graded: Classroom) -> None:
     page = (graded.root / "feedback" / "王小明" / LESSON / f"{NOTEBOOK}.html").read_text(encoding="utf-8")
     assert "链条完整" in page
     assert "Score: 5.5 / 6.0" in page
+    for secret in ("HIDDEN TESTS", "grade_main_path", "autograder", "Traceback"):
+        assert secret not in page
 
     rows = graded.export()
     assert set(rows) == set(SUBMITTED)
     assert {student: (float(row["score"]), float(row["max_score"])) for student, row in rows.items()} == {
-        "solved-en": (6.0, 6.0),
-        "王小明": (5.5, 6.0),
-        "warns": (4.0, 6.0),
-        "blank-en": (0.0, 6.0),
-        "blank-zh": (0.0, 6.0),
-        "Zoë O'Brien": (3.0, 6.0),
-        "skips": (3.25, 6.0),
-        "accepts-debt": (3.75, 6.0),
-        "syntax-error": (1.0, 6.0),
+        "solved-en": (6.0, 10.0),
+        "王小明": (5.5, 10.0),
+        "warns": (4.0, 10.0),
+        "blank-en": (0.0, 10.0),
+        "blank-zh": (0.0, 10.0),
+        "Zoë O'Brien": (3.0, 10.0),
+        "skips": (3.25, 10.0),
+        "accepts-debt": (3.75, 10.0),
+        "syntax-error": (1.0, 10.0),
     }
 
 

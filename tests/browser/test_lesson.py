@@ -41,11 +41,11 @@ WALKS = [
         "kv_bytes_per_token",
         "def kv_bytes_per_token",
         "check_kv_bytes_per_token(kv",
-        "ok",
+        "kv_bytes_per_token: ok",
         "demonstration = [",
         "demonstration = [",
         "next",
-        "B",
+        "B admitted",
     ),
     Walk(
         "1-budget-planner",
@@ -65,11 +65,11 @@ WALKS = [
         "select_victim",
         "def select_victim",
         "check_select_victim(select",
-        "ok",
+        "select_victim: ok",
         "shortage = Load(",
         "shortage = Load(",
         "next preemption",
-        "preempted",
+        "C preempted: A needs 1 block, 0 free, C is the tail of running",
     ),
 ]
 

@@ -21,11 +21,11 @@ figure = pytest.mark.parametrize("draw", FIGURES)
 def layers(picture: Picture) -> list[list[float]]:
     """The thickness of each stacked area, one value a step."""
     areas = [patch for patch in picture.figure.axes[0].patches if isinstance(patch, StepPatch)]
-    layers = []
+    thickness = []
     for area in areas:
         ceiling, _, floor = area.get_data()
-        layers.append([float(height) for height in np.asarray(ceiling) - np.asarray(floor)])
-    return layers
+        thickness.append([float(height) for height in np.asarray(ceiling) - np.asarray(floor)])
+    return thickness
 
 
 def test_the_tokens_of_a_step_add_up_to_what_was_scheduled() -> None:

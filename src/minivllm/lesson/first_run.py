@@ -1,4 +1,4 @@
-"""What notebook 0 starts with: this machine, the real model if its weights are here, a tiny one if text is not asked."""
+"""What notebook 0 starts with: this machine, the real model if its weights are here, and a tiny one."""
 
 from __future__ import annotations
 

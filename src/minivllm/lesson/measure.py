@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import statistics
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -71,11 +71,14 @@ def measure_chunks(loaded: LoadedModel | None, *, prompt: int = CHUNK_PROMPT, ru
     if loaded is None:
         show(NO_MODEL)
         return None
+    plain: list[float] = []
     gaps: dict[int, list[list[float]]] = {budget: [] for budget in CHUNK_BUDGETS}
     _gaps_while_a_prompt_arrives(loaded, prompt, CHUNK_BUDGETS[0], runs)  # warms up and is not counted
     for run in range(runs):
         for budget in CHUNK_BUDGETS:
-            gaps[budget].append(_gaps_while_a_prompt_arrives(loaded, prompt, budget, run))
+            before, during = _gaps_while_a_prompt_arrives(loaded, prompt, budget, run)
+            plain += before
+            gaps[budget].append(during)
     rows = [
         (
             budget,
@@ -97,26 +100,38 @@ def measure_chunks(loaded: LoadedModel | None, *, prompt: int = CHUNK_PROMPT, ru
     )
     return Measured(
         f"Gaps of {CHUNK_DECODES} decodes while a prompt of {prompt} tokens is computed",
-        {f"budget {budget}": [gap for run in gaps[budget] for gap in run] for budget in CHUNK_BUDGETS},
-        Table(columns, rows, note=_note(runs, f"budget {CHUNK_BUDGETS[0]}")),
+        {"no prompt": plain}
+        | {f"budget {budget}": [gap for run in gaps[budget] for gap in run] for budget in CHUNK_BUDGETS},
+        Table(
+            columns,
+            [("no prompt", "", spread(plain), "", "", ""), *rows],
+            note=_note(runs, f"budget {CHUNK_BUDGETS[0]}"),
+        ),
     )
 
 
-def _gaps_while_a_prompt_arrives(loaded: LoadedModel, length: int, budget: int, run: int) -> list[float]:
+def _gaps_while_a_prompt_arrives(
+    loaded: LoadedModel, length: int, budget: int, run: int
+) -> tuple[list[float], list[float]]:
+    """Seconds of decode steps before the prompt arrives, and of the steps until its first token."""
     from minivllm.bench.schedule_effects import greedy, make_engine, prompt
 
     engine = make_engine(loaded.model, max_num_batched_tokens=budget)
     for i in range(CHUNK_DECODES):
         engine.add_request(f"decode{i}", prompt(16, 1000 + 10 * run + i), greedy(1000))
-    for _ in range(2):
-        engine.step()
+    engine.step()
+    before = [_seconds(engine.step) for _ in range(2)]
     engine.add_request("long", prompt(length, 2000 + run), greedy(1))
-    gaps = []
+    during = []
     while "long" in engine.scheduler.requests:
-        start = time.perf_counter()
-        engine.step()
-        gaps.append(time.perf_counter() - start)
-    return gaps
+        during.append(_seconds(engine.step))
+    return before, during
+
+
+def _seconds(call: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    call()
+    return time.perf_counter() - start
 
 
 def measure_prefix_hit(loaded: LoadedModel | None, *, runs: int = 5) -> Measured | None:
@@ -167,10 +182,9 @@ def measure_block_sizes(
     steps: dict[int, list[float]] = {size: [] for size in BLOCK_SIZES}
     for run in range(-1, runs):
         for size, engine in engines.items():
-            start = time.perf_counter()
-            engine.step()
+            seconds = _seconds(engine.step)
             if run >= 0:
-                steps[size].append(time.perf_counter() - start)
+                steps[size].append(seconds)
     hashing = {size: [_hash_seconds(1024, size) for _ in range(5)] for size in BLOCK_SIZES}
     rows = [
         (size, spread(steps[size]), ratios(steps[size], steps[16]), -(-1000 // size), spread(hashing[size]))

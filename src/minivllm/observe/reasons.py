@@ -77,7 +77,7 @@ class Reasons:
             if r.scheduled and r.remaining and r.request_id not in admitted
         ]
         came = [self._admitted(r, r.request_id in resumed) for r in running if r.request_id in admitted]
-        sentences = [*gone, *cut, *said, *self._skipped(running, output), *came, *_evicted(events)]
+        sentences = [*gone, *said, *cut, *self._skipped(running, output), *came, *_evicted(events)]
         waiting = [request for request in requests if request.status != "running"]
         if waiting:
             sentences.append(self._stays(waiting, len(running), output))

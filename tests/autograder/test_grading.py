@@ -1,0 +1,208 @@
+"""`autograder grade` over a class: what is graded again, what survives, and that one submission costs itself alone."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from autograder import classroom, submission
+from autograder.classroom import grade_class
+from autograder.course import CLONE
+from autograder.intake import Taken
+from autograder.submission import Record
+from tests.autograder.classroom import LESSON, NOTEBOOK, cell
+from tests.autograder.hostile.cases import FULL
+from tests.autograder.room import Room
+
+pytestmark = pytest.mark.requires_debian("bubblewrap")
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Room:
+    return Room(tmp_path_factory.mktemp("room"))
+
+
+@pytest.fixture
+def room(template: Room) -> Room:
+    """An empty class, whose gradebook knows the lesson."""
+    template.empty()
+    return template
+
+
+def grades(room: Room, student: str) -> Any:
+    with room.classroom.gradebook() as gradebook:
+        grade = gradebook.find_grade("q1_answer", NOTEBOOK, LESSON, student)
+        return grade.score, grade.needs_manual_grade
+
+
+def review(room: Room, student: str, score: float) -> None:
+    with room.classroom.gradebook() as gradebook:
+        grade = gradebook.find_grade("q1_answer", NOTEBOOK, LESSON, student)
+        grade.manual_score, grade.needs_manual_grade = score, False
+        gradebook.find_comment("q1_answer", NOTEBOOK, LESSON, student).manual_comment = "a chain, well told"
+        gradebook.db.commit()
+
+
+def test_only_what_changed_is_graded_again_unless_forced(room: Room) -> None:
+    for student in ("a", "b"):
+        room.hand_in(student, room.solved())
+    assert {row.student: row.unchanged for row in room.grade().values()} == {"a": False, "b": False}
+    room.hand_in("b", room.solved(unified_token_plan="unified_token_plan = None"))
+    rows = room.grade()
+    assert {student: (row.points, row.unchanged) for student, row in rows.items()} == {"a": (4, True), "b": (1, False)}
+    assert not any(row.unchanged for row in room.grade(force=True).values())
+    assert room.points("a") == FULL
+
+
+def test_points_given_by_hand_survive_and_stay_final_while_the_answer_stays(room: Room) -> None:
+    room.hand_in("a", room.solved())
+    room.grade()
+    assert grades(room, "a") == (0.0, True)
+    review(room, "a", 1.5)
+    room.grade(force=True)
+    assert grades(room, "a") == (1.5, False)
+    room.hand_in("a", room.solved(q1_answer="Another answer."))
+    room.grade()
+    assert grades(room, "a") == (1.5, True), "the points stay, and a person looks at the new answer"
+
+
+def test_an_interrupted_run_is_taken_up_where_it_stopped(room: Room) -> None:
+    for student in "abcd":
+        room.hand_in(student, room.solved())
+    rows = grade_class(room.classroom, jobs=1)
+    first = next(rows)
+    rows.close()  # as Ctrl-C does
+    again = room.grade()
+    assert again[first.student].unchanged
+    assert [row.points for row in again.values()] == [4, 4, 4, 4]
+
+
+def test_a_submission_that_was_run_but_not_entered_is_entered(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = room.hand_in("a", room.solved()).parent
+    done = submission.grade_submission(folder, "a", room.classroom.sources, room.classroom.staged("a"))
+    done.write(room.classroom.record_path("a"))
+    monkeypatch.setattr(classroom, "_run", lambda room, todo, jobs: iter(() if not todo else pytest.fail("ran again")))
+    assert room.grade()["a"].points == 4
+
+
+def test_a_new_version_of_the_tests_grades_everything_again(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
+    room.hand_in("a", room.solved())
+    room.grade()
+    path = room.classroom.sources / f"{NOTEBOOK}.ipynb"
+    before = path.read_text(encoding="utf-8")
+    try:
+        path.write_text(before.replace("keep the four keys", "keep all four keys"), encoding="utf-8")
+        assert not room.grade()["a"].unchanged
+    finally:
+        path.write_text(before, encoding="utf-8")
+
+
+def test_a_broken_record_is_made_anew(room: Room) -> None:
+    room.hand_in("a", room.solved())
+    room.grade()
+    room.classroom.record_path("a").write_text('{"fingerprint": 3', encoding="utf-8")
+    assert room.grade()["a"].points == 4
+
+
+def test_a_worker_that_never_ends_costs_its_own_submission(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(classroom, "SUBMISSION_SECONDS", 4.0)
+    os.mkfifo(room.folder("stuck") / "unused")
+    slow = "import time\nwhile True:\n    time.sleep(1)\n"
+    room.hand_in("stuck", room.solved(unified_token_plan=slow))
+    room.hand_in("good", room.solved())
+    started = time.monotonic()
+    rows = room.grade()
+    assert time.monotonic() - started < 30
+    assert "took longer than 4 s" in rows["stuck"].reason
+    assert rows["good"].points == 4
+
+
+def test_a_fault_of_intake_costs_its_own_submission(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(path: Path, student: str) -> Taken:
+        raise RuntimeError("no idea")
+
+    folder = room.hand_in("a", room.solved()).parent
+    monkeypatch.setattr(submission, "intake", broken)
+    classroom._work(room.classroom.sources, folder, "a", room.classroom.staged("a"), room.classroom.record_path("a"))
+    record = Record.read(room.classroom.record_path("a"))
+    assert record is not None and "no idea" in record.failed
+
+
+def test_every_row_of_a_parallel_run_reaches_the_gradebook(room: Room) -> None:
+    students = [f"s{number:02d}" for number in range(8)]
+    for student in students:
+        room.hand_in(student, room.solved())
+    rows = room.grade(jobs=4)
+    assert {student: row.points for student, row in rows.items()} == dict.fromkeys(students, 4)
+
+
+def test_practice_cells_are_never_run(room: Room) -> None:
+    notebook = room.solved()
+    for each in notebook.cells:
+        if (
+            each.cell_type == "code"
+            and "nbgrader" not in each.metadata
+            and "setup" not in each.metadata.get("tags", ())
+        ):
+            each.source = "raise SystemExit('a practice cell ran')\nunified_token_plan = None"
+    room.hand_in("a", notebook)
+    assert room.grade()["a"].points == 4
+
+
+def test_the_hidden_tests_are_not_in_feedback(room: Room) -> None:
+    from nbgrader.apps import NbGraderAPI
+
+    wrong = "def unified_token_plan(requests, token_budget):\n    # ### BEGIN HIDDEN TESTS\n    return {}, token_budget"
+    room.hand_in("a", room.solved(unified_token_plan=wrong))
+    room.grade()
+    autograded = room.root / "class" / "autograded" / "a" / LESSON / f"{NOTEBOOK}.ipynb"
+    assert "grade_main_path" in autograded.read_text(encoding="utf-8"), "the instructor sees them"
+    done = NbGraderAPI(config=room.config).generate_feedback(LESSON, "a")
+    assert done["success"], done
+    page = (room.root / "class" / "feedback" / "a" / LESSON / f"{NOTEBOOK}.html").read_text(encoding="utf-8")
+    assert "unified_token_plan returned" in page
+    for secret in ("grade_main_path", "END HIDDEN TESTS", "autograder", "Traceback", str(CLONE)):
+        assert secret not in page
+
+
+def run_grade(room: Room, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "MINIVLLM_CLASSROOM": str(room.root / "class"), **more}
+    command = [sys.executable, "-m", "autograder", "grade", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=environment, cwd=CLONE)
+
+
+def test_a_class_without_submissions_or_a_lesson_without_notebooks_says_what_to_do(room: Room) -> None:
+    done = run_grade(room, "lesson-9")
+    assert done.returncode == 2 and done.stdout == ""
+    assert done.stderr.count("\n") == 1 and "nbgrader generate_assignment lesson-9" in done.stderr
+
+
+def test_without_a_sandbox_grading_refuses_and_names_the_remedy(room: Room, tmp_path: Path) -> None:
+    room.hand_in("a", room.solved())
+    done = run_grade(room, PATH=str(tmp_path))
+    assert done.returncode == 2 and done.stdout == ""
+    assert "no bubblewrap" in done.stderr and "apt-get install bubblewrap" in done.stderr
+    assert "--no-sandbox" in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_nbgraders_own_autograde_refuses_too(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
+    from autograder import preprocessors, sandbox
+
+    monkeypatch.setattr(preprocessors, "sandbox", lambda: sandbox.Sandbox((), False, "no bubblewrap (not installed)"))
+    folder = room.hand_in("a", room.solved()).parent
+    done = submission.grade_submission(folder, "a", room.classroom.sources, room.classroom.staged("a"))
+    reason = room.classroom.enter("a", done)  # its record is not on disk, so the cells would have to be run here
+    assert "no bubblewrap" in reason and "apt-get install bubblewrap" in reason
+
+
+def test_the_released_notebook_ends_in_a_row_of_zeros(room: Room) -> None:
+    room.hand_in("a", room.released())
+    row = room.grade()["a"]
+    assert (row.points, row.unread, row.reason) == (0, False, "")
+    assert cell(room.released(), "unified_token_plan").source.count("______") == 2
