@@ -18,7 +18,7 @@ import resource
 import time
 import warnings
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -116,8 +116,8 @@ class Classroom:
             done = self._nbgrader.autograde(self.lesson, student, force=True)
         if not done["success"]:
             told = f"{done.get('log', '')}\n{done.get('error', '')}"
-            reasons = re.findall(r"^ *(\w*(?:Error|Exception)\b.*)$", told, flags=re.MULTILINE)
-            return f"nbgrader could not grade it: {reasons[0] if reasons else told.strip()[-200:]}"
+            errors = re.findall(r"^ *([\w.]*(?:Error|Exception): .*)$", told, flags=re.MULTILINE)
+            return f"nbgrader could not grade it: {errors[0] if errors else told.strip()[-200:]}"
         with self.gradebook() as gradebook:
             reviews.keep(gradebook, self.lesson, student, self._autograded(student), reviewed)
         record.entered = True
@@ -149,7 +149,7 @@ def clone_config() -> Config:
     return config
 
 
-def grade_class(room: Classroom, jobs: int, force: bool = False) -> Iterator[Row]:
+def grade_class(room: Classroom, jobs: int, force: bool = False) -> Generator[Row, None, None]:
     """Grade every submission and yield its row as it is done. Leaving early ends the workers."""
     todo: list[tuple[str, Path]] = []
     for student, folder in room.folders().items():

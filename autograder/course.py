@@ -23,7 +23,14 @@ from nbgrader.apps import NbGraderAPI
 from nbgrader.preprocessors import ClearSolutions
 from traitlets.config import Config
 
-from autograder.preprocessors import BlankInAnyEdition, ClearSolutionsWithStubs, ExecuteTrusted, HideTests
+from autograder.preprocessors import (
+    BlankInAnyEdition,
+    ClearSolutionsWithStubs,
+    ExecuteTrusted,
+    HideTests,
+    SuggestPoints,
+)
+from autograder.shown import ShowAsText
 from minivllm.submission import RECORD, record
 
 CLONE = Path(__file__).resolve().parent.parent
@@ -49,10 +56,13 @@ def configure(c: Config) -> None:
     ]
     c.Autograde.sanitize_preprocessors = [*Autograde.sanitize_preprocessors.default(), BlankInAnyEdition]
     _, *rest = Autograde.autograde_preprocessors.default()
-    c.Autograde.autograde_preprocessors = [ExecuteTrusted, *rest]
+    saved = 1 + [step.__name__ for step in rest].index("SaveAutoGrades")
+    c.Autograde.autograde_preprocessors = [ExecuteTrusted, *rest[:saved], SuggestPoints, *rest[saved:], ShowAsText]
     c.GenerateFeedback.preprocessors = [HideTests, *GenerateFeedback.preprocessors.default()]
-    c.BlankInAnyEdition.course_directory = str(CLONE / "course")
-    c.BlankInAnyEdition.editions = list(EDITIONS)
+    for step in ("BlankInAnyEdition", "ShowAsText"):
+        c[step].course_directory = str(CLONE / "course")
+        c[step].editions = list(EDITIONS)
+    c.HTMLExporter.filters = {"markdown2html": "autograder.shown.safe_markdown"}
 
 
 def build(

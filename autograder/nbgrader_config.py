@@ -29,6 +29,7 @@ c.CourseDirectory.source_directory = str(CLONE / "build" / "source" / MASTER_EDI
 c.CourseDirectory.release_directory = str(CLONE / "course" / MASTER_EDITION)
 for step in ("submitted", "autograded", "feedback", "solution"):
     setattr(c.CourseDirectory, f"{step}_directory", str(classroom / step))
-c.ExecuteTrusted.records_directory = str(classroom / "records")
+for step in ("ExecuteTrusted", "SuggestPoints"):
+    c[step].records_directory = str(classroom / "records")
 c.CourseDirectory.db_url = f"sqlite:///{classroom / 'gradebook.db'}"
 c.ZipCollectApp.downloaded_directory = str(classroom / "downloaded")

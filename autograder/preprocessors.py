@@ -8,12 +8,14 @@ from typing import Any
 import nbformat
 from nbformat import NotebookNode
 from nbgrader import utils
+from nbgrader.api import Gradebook
 from nbgrader.preprocessors import ClearSolutions, NbGraderPreprocessor
 from traitlets import Bool, List, Unicode
 
 from autograder import submission
 from autograder.cells import HIDDEN, execute
-from autograder.sandbox import REMEDY, NoSandbox, sandbox
+from autograder.sandbox import REMEDY, SandboxError, sandbox
+from autograder.suggestions import suggest
 
 
 class ClearSolutionsWithStubs(ClearSolutions):
@@ -103,7 +105,7 @@ class ExecuteTrusted(NbGraderPreprocessor):
 
     def _executed(self, master: NotebookNode, nb: NotebookNode) -> dict[str, Any]:
         if self.needs_sandbox and not sandbox().boxed:
-            raise NoSandbox(f"{sandbox().lacks}: {REMEDY}")
+            raise SandboxError(f"{sandbox().lacks}: {REMEDY}")
         return execute(master, submission.answers(nb)).outputs
 
 
@@ -116,3 +118,34 @@ class HideTests(NbGraderPreprocessor):
         if cell.cell_type == "code" and utils.is_grade(cell):
             cell.source = cell.source.partition(HIDDEN)[0].rstrip()
         return cell, resources
+
+
+class SuggestPoints(NbGraderPreprocessor):
+    """After SaveAutoGrades: suggested points become a cell's auto score and auto comment, which the formgrader shows.
+
+    An answer left as it was released has its 0 points already. What the worker suggested that took the submission in
+    is taken from its record, as a text may take its time.
+    """
+
+    records_directory = Unicode(help="folder of the records of a class, or empty").tag(config=True)
+
+    def preprocess(self, nb: NotebookNode, resources: dict[str, Any]) -> tuple[NotebookNode, dict[str, Any]]:
+        place = resources["nbgrader"]
+        of = (place["notebook"], place["assignment"], place["student"])
+        with Gradebook(place["db_url"]) as gradebook:
+            for grade_id, suggestion in suggest(nb, self._recorded(place)).items():
+                comment = gradebook.find_comment(grade_id, *of)
+                if comment.auto_comment:  # "No response."
+                    continue
+                grade = gradebook.find_grade(grade_id, *of)
+                grade.auto_score, grade.needs_manual_grade = suggestion["points"], True
+                comment.auto_comment = suggestion["comment"]
+            gradebook.db.commit()
+        return nb, resources
+
+    def _recorded(self, place: dict[str, str]) -> dict[str, Any]:
+        path = Path(self.records_directory) / place["student"] / f"{place['assignment']}.json"
+        record = submission.Record.read(path) if self.records_directory else None
+        ran = record.notebooks.get(place["notebook"], {}) if record else {}
+        recorded: dict[str, Any] = ran.get("suggestions", {})
+        return recorded

@@ -17,21 +17,21 @@ from typing import Any
 from jupyter_client.provisioning.factory import KernelProvisionerFactory
 from jupyter_client.provisioning.local_provisioner import LocalProvisioner
 
-from autograder.sandbox import PROCESSES, REMEDY, NoSandbox, sandbox
+from autograder.sandbox import PROCESSES, REMEDY, SandboxError, sandbox
 
 NAME = "minivllm-sandbox"
 CPU_SECONDS = 600
 
 
 class SandboxProvisioner(LocalProvisioner):
-    """Starts ipykernel in bubblewrap. Raises NoSandbox where there is none."""
+    """Starts ipykernel in bubblewrap. Raises SandboxError where there is none."""
 
     _folder: str | None = None
 
     async def pre_launch(self, **kwargs: Any) -> dict[str, Any]:
         box = sandbox()
         if not box.boxed:
-            raise NoSandbox(f"{box.lacks}: {REMEDY}")
+            raise SandboxError(f"{box.lacks}: {REMEDY}")
         manager: Any = self.parent
         self.kernel_spec.interrupt_mode = "message"  # a signal would reach bubblewrap, not the kernel
         if self._folder is None:

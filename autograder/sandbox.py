@@ -35,7 +35,7 @@ PROCESSES = 1000  # and threads, the ended ones that nobody waited for included
 _numbers = itertools.count()
 
 
-class NoSandbox(Exception):
+class SandboxError(Exception):
     """Student code can't be run apart on this machine; the text says why, and the remedy."""
 
 

@@ -21,6 +21,7 @@ from nbgrader import utils
 from autograder import honesty
 from autograder.cells import Executed, execute
 from autograder.intake import MAX_BYTES, Note, intake
+from autograder.suggestions import edition_of, suggest
 from minivllm.lesson import encoding, outcome
 
 GRADER = (Path(__file__).parent, Path(outcome.__file__), Path(encoding.__file__))
@@ -34,7 +35,8 @@ class Record:
     seconds: float = 0.0
     notes: list[Note] = field(default_factory=list)
     notebooks: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """By name: ``key`` of what was executed, and ``outputs`` by grade id."""
+    """By name: ``key`` of what was executed, ``outputs`` and ``suggestions`` by grade id."""
+    edition: str = "en"
     failed: str = ""
     """Why nothing could be graded, in one sentence."""
     entered: bool = False
@@ -61,6 +63,7 @@ def grade_submission(folder: Path, student: str, sources: Path, staged: Path) ->
     started = time.monotonic()
     record = Record(fingerprint(folder, sources))
     taken = intake(folder, student)
+    record.edition = edition_of(taken.notebooks.values())
     record.notes = [*taken.notes, *honesty.in_files(folder), *honesty.in_text(taken.notebooks.items())]
     shutil.rmtree(staged, ignore_errors=True)
     staged.mkdir(parents=True)
@@ -71,7 +74,7 @@ def grade_submission(folder: Path, student: str, sources: Path, staged: Path) ->
             continue
         nbformat.write(notebook, staged / f"{name}.ipynb")  # type: ignore[no-untyped-call]
         executed, key = executed_with(read(known[name]), notebook)
-        record.notebooks[name] = {"key": key, "outputs": executed.outputs}
+        record.notebooks[name] = {"key": key, "outputs": executed.outputs, "suggestions": suggest(notebook)}
         record.notes += honesty.in_run(name, executed.seen)
         record.notes += [Note("flagged", f"a test failed, not the answer: {fault}", name) for fault in executed.faults]
     if not record.notebooks:
@@ -129,7 +132,8 @@ def _content(path: Path) -> bytes:
 @functools.cache
 def grader() -> str:
     """The version of everything that decides about points."""
-    files = [file for place in GRADER for file in ([place] if place.is_file() else sorted(place.rglob("*.py")))]
+    below = [file for place in GRADER for file in (place, *sorted(place.rglob("*")))]
+    files = [file for file in below if file.suffix in (".py", ".yaml")]
     return _digest(file.read_bytes() for file in files)
 
 

@@ -28,6 +28,7 @@ PAGE = """<!doctype html>
   code {{ background: #eff1f3; padding: .1em .3em; border-radius: .2em; }}
   pre {{ background: #eff1f3; padding: .8em 1em; white-space: pre-wrap; }}
   pre code {{ padding: 0; }}
+  td, th {{ padding: .2em .8em .2em 0; text-align: left; }}
 </style>
 {body}
 </html>
@@ -50,7 +51,7 @@ def build_wheel(folder: Path) -> Path:
 def start_page(edition: str, wheel: str) -> str:
     """Return the start page of `edition` as HTML, with the wheel's file name filled in."""
     text = (ROOT / "tools" / "start" / f"{edition}.md").read_text(encoding="utf-8")
-    return PAGE.format(lang=LANG[edition], body=MarkdownIt().render(text.replace("{wheel}", wheel)))
+    return PAGE.format(lang=LANG[edition], body=MarkdownIt().enable("table").render(text.replace("{wheel}", wheel)))
 
 
 def refuse_worked_notebook(path: Path) -> None:

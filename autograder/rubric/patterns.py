@@ -42,11 +42,11 @@ class Pattern(NamedTuple):
 
 
 def phrases(of: list[str], where: str) -> re.Pattern[str]:
-    if not of or any(not str(phrase).strip() for phrase in of):
-        raise RubricError(f"{where}: the term has no phrase or an empty one; give it at least one")
-    longest_first = sorted(of, key=lambda phrase: -len(str(phrase)))
+    if not of or any(not phrase for phrase in of):
+        raise RubricError(f"{where}: the term has no phrase or an empty one; write phrases with one comma between them")
+    longest_first = sorted(of, key=lambda phrase: -len(phrase))
     try:
-        return re.compile(_START + "(?:" + "|".join(_phrase(str(phrase)) for phrase in longest_first) + ")" + _END)
+        return re.compile(_START + "(?:" + "|".join(_phrase(phrase) for phrase in longest_first) + ")" + _END)
     except re.error as error:
         raise RubricError(f"{where}: a phrase can't be read ({error}); write ( ) and | in pairs") from None
 

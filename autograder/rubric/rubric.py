@@ -75,7 +75,7 @@ def load(question: str) -> Rubric:
 def _load(question: str) -> Rubric:
     name = f"{question.lower()}.yaml"
     data, common = read(FOLDER / name), read(FOLDER / "common.yaml")
-    written: dict[str, list[str]] = {**common["terms"], **data["terms"]}
+    written = {term: _commas(of, f"{name}: term {term}") for term, of in {**common["terms"], **data["terms"]}.items()}
     terms = {term: phrases(of, f"{name}: term {term}") for term, of in written.items()}
     names = frozenset(terms)
     try:
@@ -87,7 +87,7 @@ def _load(question: str) -> Rubric:
             tuple(_concepts(data["errors"], names, f"{name}: errors").values()),
             tuple(_concepts({**common["vetoes"], **data.get("vetoes", {})}, names, f"{name}: vetoes").values()),
             _patterns(common["reasons"], names, "common.yaml: reasons"),
-            frozenset(re.findall(r"[a-z_]{5,}", " ".join(str(one) for of in written.values() for one in of))),
+            frozenset(re.findall(r"[a-z_]{5,}", " ".join(one for of in written.values() for one in of))),
         )
     except KeyError as error:
         raise RubricError(f"{name} has no {error}; see the comment at its head") from None
@@ -101,6 +101,12 @@ def read(path: Path) -> dict[str, Any]:
     if not isinstance(data, dict):
         raise RubricError(f"{path.name} holds no mapping; see the comment at its head")
     return data
+
+
+def _commas(of: Any, where: str) -> list[str]:
+    if not isinstance(of, str):
+        raise RubricError(f"{where} is {of!r}: write phrases with commas between them")
+    return [phrase.strip() for phrase in of.split(",")]
 
 
 def _dimension(data: dict[str, Any], terms: frozenset[str], where: str) -> Dimension:

@@ -60,7 +60,7 @@ class Room:
     def solved(self, **answers: str) -> Any:
         """The released notebook with right answers, but for those given."""
         notebook = self.released()
-        return filled_in(notebook, self.answers() | answers)
+        return filled_in(notebook, {**self.answers(), **answers})
 
     def answers(self) -> Mapping[str, Any]:
         return {"unified_token_plan": planner(self.released()), "source_mapping": MAPPING, "q1_answer": ESSAY}

@@ -1,5 +1,8 @@
 """Code of a reader's own against vLLM's traces: right pieces agree to the end, wrong ones are told where and why."""
 
+import subprocess
+import sys
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,13 +12,15 @@ import pytest
 from minivllm.core.kv_cache_manager import KVCacheBlocks, KVCacheManager
 from minivllm.core.sched.scheduler import Scheduler
 from minivllm.core.single_type_kv_cache_manager import cdiv
-from minivllm.lesson import ______, against_vllm
+from minivllm.lesson import Arrival, Load, ______, against_vllm, record, record_with
 from minivllm.lesson.against import TRACES, Verdict, compare
+from minivllm.lesson.cost import cost
 from minivllm.lesson.errors import LessonError
 from minivllm.observe.replay import TraceError, find_traces, load_trace, replay_trace
 from minivllm.request import Request, RequestStatus
 
-DATA = Path(__file__).resolve().parents[1] / "data" / "traces"
+ROOT = Path(__file__).resolve().parents[2]
+DATA = ROOT / "tests" / "data" / "traces"
 PACKAGED = Path(compare.__code__.co_filename).with_name("traces")
 Piece = Callable[..., Any]
 
@@ -93,6 +98,14 @@ def test_each_packaged_trace_is_a_trace_of_the_tests_byte_for_byte() -> None:
         packaged = (PACKAGED / f"{name}.json.gz").read_bytes()
         assert packaged == (DATA / f"{name}.json.gz").read_bytes(), name
     assert {path.name for path in PACKAGED.iterdir()} == {f"{name}.json.gz" for name in TRACES}
+
+
+def test_they_travel_in_the_wheel(tmp_path: Path) -> None:
+    build = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(tmp_path)]
+    subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    names = zipfile.ZipFile(wheel).namelist()
+    assert [name for name in TRACES if f"minivllm/lesson/traces/{name}.json.gz" not in names] == []
 
 
 def test_they_are_small_and_were_made_by_the_version_that_the_course_teaches() -> None:
@@ -392,3 +405,51 @@ def test_against_vllm_shows_the_table_or_the_sentence(capsys: pytest.CaptureFixt
     assert sentence.endswith("all 11 steps as vLLM's; it was asked 2 times.")
     assert title.endswith("first difference at step 4")
     assert head.split() == ["object", "expected", "(vLLM)", "actual", "(yours)", "why"]
+
+
+# --- a load of the reader's own, watched
+
+SHORTAGE = Load([Arrival("A", prompt=8), Arrival("B", prompt=2), Arrival("C", prompt=14)], budget=32, blocks=8)
+
+
+@pytest.mark.parametrize("piece", [select_victim, preempt, get_num_blocks_to_allocate, free, SameScheduler])
+def test_a_right_piece_is_recorded_as_the_engine_is(piece: Any) -> None:
+    own, engines = record_with(piece, SHORTAGE), record(SHORTAGE)
+    assert [frame.why for frame in own.frames] == [frame.why for frame in engines.frames]
+    assert [frame.blocks for frame in own.frames] == [frame.blocks for frame in engines.frames]
+
+
+def test_allocate_slots_of_notebook_three_hands_out_the_same_blocks() -> None:
+    own, engines = record_with(allocate_slots, SHORTAGE), record(SHORTAGE)
+    assert [frame.blocks for frame in own.frames] == [frame.blocks for frame in engines.frames]
+
+
+def test_another_victim_is_seen_in_the_recording_and_in_its_cost() -> None:
+    own = record_with(oldest(), SHORTAGE)
+    assert next(frame.preempted for frame in own.frames if frame.preempted) == ("A",)
+    assert (cost(own).recomputed, cost(record(SHORTAGE)).recomputed) == (8, 6)
+
+
+@pytest.mark.parametrize(
+    ("piece", "told"),
+    [
+        (lambda running, policy: 3, "it returned 3, but the victim is one of the requests in running"),
+        (lambda running, policy: UNFILLED, BLANK),
+    ],
+)
+def test_a_piece_that_fails_ends_the_recording_with_one_sentence(
+    piece: Piece, told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recording = record_with(named("select_victim", piece), SHORTAGE)
+    assert capsys.readouterr().out == f"your select_victim stopped the run in step 1: {told}\n"
+    assert [frame.index for frame in recording.frames] == [0]
+
+
+def test_a_load_that_stands_still_ends_the_recording() -> None:
+    stuck = Load([Arrival("A", prompt=40)], budget=64, blocks=5)
+    assert len(record_with(select_victim, stuck).frames) == 1
+
+
+def test_a_planner_is_sent_to_run_planner() -> None:
+    with pytest.raises(LessonError, match=r"plans beside the engine: run_planner\(unified_token_plan, load\)"):
+        record_with(unified_token_plan, SHORTAGE)

@@ -61,7 +61,7 @@ def test_a_page_of_the_course_uses_the_terms_of_the_glossary(language: str, page
     [
         ("zh", "分配失败时，最后一个内存块被驱逐。", "内存块"),
         ("zh", "受害者回到 `waiting`。", "受害者"),
-        ("en", "A free page is taken from the pool.", "page"),
+        ("en", "A free page is taken from the pool.", "free page"),
         ("en", "Two reference counts fall.", "reference count"),
     ],
 )
@@ -73,7 +73,7 @@ def test_a_deviation_is_found(language: str, text: str, word: str) -> None:
     ("language", "text"),
     [
         ("zh", "课文说“高并发下的惊群抖动”，源码里是 `内存块`。"),
-        ("en", 'The lesson text says "page"; `page_size` and [paged attention](https://example.org/page) stay.'),
+        ("en", 'The lesson text says "a free page"; `free page` and [paged attention](https://example.org/page) stay.'),
     ],
 )
 def test_code_links_and_quotations_are_left_alone(language: str, text: str) -> None:

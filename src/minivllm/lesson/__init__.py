@@ -1,6 +1,6 @@
 """What the notebooks import: predictions, checks, the view of a scheduler's step, and the driver for a planner."""
 
-from minivllm.lesson.against import against_vllm
+from minivllm.lesson.against import against_vllm, record_with
 from minivllm.lesson.attention_practice import check_paged_attention
 from minivllm.lesson.batch_practice import check_prepare_inputs
 from minivllm.lesson.batch_step import batch_step
@@ -86,6 +86,7 @@ __all__ = [
     "real_model",
     "record",
     "record_slots",
+    "record_with",
     "regions",
     "run_in_engine",
     "run_lookup",

@@ -15,11 +15,13 @@ from minivllm.config import EngineConfig
 from minivllm.core.kv_cache_manager import KVCacheManager
 from minivllm.core.sched.scheduler import Scheduler
 from minivllm.lesson.errors import LessonError
+from minivllm.lesson.load import MAX_RECORDED_STEPS, Load, Run
 from minivllm.lesson.piece import FunctionSeat, Misfit, PlannerSeat, PreemptSeat, Seat, VictimSeat, owners
 from minivllm.lesson.piece_slots import AllocateSlotsSeat, FreeSeat, NumBlocksSeat
 from minivllm.lesson.table import Table, show
 from minivllm.lesson.trace_step import Finding
 from minivllm.observe.recorder import Recorder
+from minivllm.observe.recording import Recording
 from minivllm.observe.replay import Replay, load_trace, make_config
 
 _FOLDER = Path(__file__).with_name("traces")
@@ -98,6 +100,27 @@ def compare(yours: Any, trace: str | Path) -> Verdict:
         if finding is not None:
             return Verdict(seat.name, name, number, seat.calls, finding)
     return Verdict(seat.name, name, len(steps), seat.calls, None)
+
+
+def record_with(yours: Any, load: Load) -> Recording:
+    """Record a load with `yours` in place (see `against_vllm`), to its end, its first failure or a standstill.
+
+    Raises:
+        LessonError: no piece of the engine has the name of `yours`, or it is a planner, which has no place in one.
+    """
+    seat = _seat(yours, load.config)
+    if isinstance(seat, PlannerSeat):
+        raise LessonError(f"{seat.name} plans beside the engine: run_planner({seat.name}, load) compares the two")
+    run = Run(load)
+    run.scheduler = seat.scheduler
+    recording = Recording(run.scheduler)
+    try:
+        while not run.finished and run.num_steps < MAX_RECORDED_STEPS:
+            if not run.step().scheduled and run.scheduler.diagnose():
+                break
+    except (Misfit, LessonError) as misfit:
+        show(f"your {seat.name} stopped the run in step {run.num_steps}: {misfit}")
+    return recording
 
 
 _SEATS: dict[str, type[FunctionSeat]] = {

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from minivllm.engine.llm_engine import LLMEngine
     from minivllm.model.loader import LoadedModel
 
-CHUNK_PROMPT, CHUNK_BUDGETS, CHUNK_DECODES = 192, (256, 64, 32), 2
+CHUNK_PROMPT, CHUNK_BUDGETS, CHUNK_DECODES = 160, (256, 64, 32), 2
 PREFIX_SHARED, PREFIX_OWN = 256, 16
 BLOCK_SIZES = (8, 16, 32, 64)
 NO_MODEL = "There is no model here, so nothing is measured; the other cells work without it."
@@ -134,7 +134,7 @@ def _seconds(call: Callable[[], object]) -> float:
     return time.perf_counter() - start
 
 
-def measure_prefix_hit(loaded: LoadedModel | None, *, runs: int = 5) -> Measured | None:
+def measure_prefix_hit(loaded: LoadedModel | None, *, runs: int = 4) -> Measured | None:
     """TTFT of a prompt whose first tokens are cached, beside one of the same length that nobody has sent before."""
     if loaded is None:
         show(NO_MODEL)
@@ -143,14 +143,13 @@ def measure_prefix_hit(loaded: LoadedModel | None, *, runs: int = 5) -> Measured
 
     engine = make_engine(loaded.model)
     ttft: dict[str, list[float]] = {"cold": [], "hit": []}
-    for run in range(-1, runs):
+    _first_token(engine, "warm up", prompt(PREFIX_SHARED, 2999))  # not counted
+    for run in range(runs):
         shared, cold = prompt(PREFIX_SHARED, 3000 + run), prompt(PREFIX_SHARED, 4000 + run)
         own = [prompt(PREFIX_OWN, 5000 + 10 * run + i) for i in range(3)]
         _first_token(engine, f"before {run}", shared + own[0])
         for label, tokens in (("cold", cold + own[1]), ("hit", shared + own[2])):
-            seconds = _first_token(engine, f"{label} {run}", tokens)
-            if run >= 0:
-                ttft[label].append(seconds)
+            ttft[label].append(_first_token(engine, f"{label} {run}", tokens))
     length = PREFIX_SHARED + PREFIX_OWN
     computed = {"cold": length, "hit": PREFIX_OWN}
     rows = [(label, computed[label], spread(ttft[label]), ratios(ttft[label], ttft["cold"])) for label in ttft]
@@ -172,7 +171,7 @@ def _first_token(engine: LLMEngine, request_id: str, tokens: list[int]) -> float
 
 
 def measure_block_sizes(
-    loaded: LoadedModel | None, *, context: int = 128, requests: int = 4, runs: int = 12
+    loaded: LoadedModel | None, *, context: int = 96, requests: int = 4, runs: int = 12
 ) -> Measured | None:
     """A decode step of some requests at each block size, and what the block size costs on the CPU."""
     if loaded is None:

@@ -117,15 +117,14 @@ class PlannerSeat(FunctionSeat):
     """`unified_token_plan(requests, token_budget)` is asked before each step and changes nothing."""
 
     def sit(self) -> None:
-        call = door({self.name: self.piece})
-        self._planner = lambda *args: call(self.name, *args)
+        self._call = door({self.name: self.piece})
         around(self.scheduler, "schedule", self._on_schedule)
 
     def _on_schedule(self, call: Callable[[], Any]) -> Any:
         scheduler, pool = self.scheduler, self.scheduler.kv_cache_manager.block_pool
         before, free_blocks = snapshot(scheduler), pool.get_num_free_blocks()
         self.calls += 1
-        self._outcome = self._planner(_requests(before), scheduler.config.max_num_scheduled_tokens)
+        self._outcome = self._call(self.name, _requests(before), scheduler.config.max_num_scheduled_tokens)
         output = call()
         after = {view.request_id: view for view in snapshot(scheduler)}
         self._step = Step(scheduler.config, before, after, output, free_blocks, pool.get_num_free_blocks())

@@ -65,7 +65,7 @@ def first_difference(
 def _pairs(expected: dict[str, Any], actual: dict[str, Any]) -> Iterator[tuple[str, str, Any, Any]]:
     """What to compare, the telling things first: the rule behind it, its name, vLLM's value and yours."""
     yield "preempted", "preempted", expected["preempted"], actual["preempted"]
-    yield "sched", "scheduled requests", *([row["id"] for row in step["sched"]] for step in (expected, actual))
+    yield "sched", "scheduled requests", _ids(expected["sched"]), _ids(actual["sched"])
     for wanted, got in zip(expected["sched"], actual["sched"], strict=False):
         for key, name in _ROW.items():
             yield key, f"{wanted['id']}: {name}", wanted.get(key, ()), got.get(key, ())
@@ -74,17 +74,17 @@ def _pairs(expected: dict[str, Any], actual: dict[str, Any]) -> Iterator[tuple[s
     yield from _entry_pairs("comp", "num_computed_tokens of {}", expected["comp"], actual["comp"])
     yield from _entry_pairs("drafts", "drafts of {}", expected.get("drafts", {}), actual.get("drafts", {}))
     yield "fin_ids", "finished requests", expected["fin_ids"], actual["fin_ids"]
-    after = ({**step["A"], **step["B"]} for step in (expected, actual))
-    yield from _state_pairs("after update_from_output()", *after)
+    after = [{**step["A"], **step["B"]} for step in (expected, actual)]
+    yield from _state_pairs("after update_from_output()", after[0], after[1])
 
 
 def _state_pairs(when: str, expected: dict[str, Any], actual: dict[str, Any]) -> Iterator[tuple[str, str, Any, Any]]:
     for key in ("run", "wait"):
         yield key, f"{_QUEUES[key]} {when}", expected[key], actual[key]
-    refs = (dict(state["ref"]) for state in (expected, actual))
-    yield from _entry_pairs("ref", f"ref count of block {{}} {when}", *refs, missing=0)
-    cached = ({_hash(row): row[2:] for row in state["cached"]} for state in (expected, actual))
-    yield from _entry_pairs("cached", f"blocks with hash {{}} {when}", *cached, missing=[])
+    refs = [dict(state["ref"]) for state in (expected, actual)]
+    yield from _entry_pairs("ref", f"ref count of block {{}} {when}", refs[0], refs[1], missing=0)
+    cached = [{_hash(row): row[2:] for row in state["cached"]} for state in (expected, actual)]
+    yield from _entry_pairs("cached", f"blocks with hash {{}} {when}", cached[0], cached[1], missing=[])
     for key in ("nfree", "fq"):
         yield key, f"{_QUEUES[key]} {when}", expected[key], actual[key]
 
@@ -94,6 +94,10 @@ def _entry_pairs(
 ) -> Iterator[tuple[str, str, Any, Any]]:
     for key in [*expected, *(key for key in actual if key not in expected)]:
         yield rule, name.format(key), expected.get(key, missing), actual.get(key, missing)
+
+
+def _ids(rows: list[dict[str, Any]]) -> list[str]:
+    return [row["id"] for row in rows]
 
 
 def _hash(row: list[int]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 import socket
@@ -9,8 +10,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import nbformat
+import nbformat.v4
 import pytest
+from nbformat import NotebookNode
 
 from autograder.classroom import Row
 from tests.autograder.classroom import LESSON, NOTEBOOK, cell
@@ -34,7 +36,7 @@ def a_test_cell_deleted(room: Room, folder: Path) -> Points:
 
 def graded_cell_duplicated(room: Room, folder: Path) -> Points:
     notebook = room.solved()
-    twin = nbformat.from_dict(json.loads(json.dumps(cell(notebook, "plan_main_path"))))
+    twin = copy.deepcopy(cell(notebook, "plan_main_path"))
     twin.id = "twin"
     notebook.cells.insert(3, twin)
     return _write(folder, notebook)
@@ -42,7 +44,7 @@ def graded_cell_duplicated(room: Room, folder: Path) -> Points:
 
 def answer_cell_duplicated(room: Room, folder: Path) -> Points:
     notebook = room.solved()
-    twin = nbformat.from_dict(json.loads(json.dumps(cell(room.released(), "unified_token_plan"))))
+    twin = copy.deepcopy(cell(room.released(), "unified_token_plan"))
     twin.id = "twin"
     notebook.cells.append(twin)
     return _write(folder, notebook)
@@ -72,9 +74,9 @@ def points_edited(room: Room, folder: Path) -> Points:
 
 def all_metadata_lost(room: Room, folder: Path) -> Points:
     notebook = room.solved()
-    notebook.metadata = nbformat.from_dict({})
+    notebook.metadata = NotebookNode()  # type: ignore[no-untyped-call]
     for each in notebook.cells:
-        each.metadata = nbformat.from_dict({})
+        each.metadata = NotebookNode()  # type: ignore[no-untyped-call]
     return _write(folder, notebook)
 
 
@@ -96,7 +98,7 @@ def in_utf_16(room: Room, folder: Path) -> Points:
 
 def ten_thousand_cells(room: Room, folder: Path) -> Points:
     notebook = room.solved()
-    notebook.cells += [nbformat.v4.new_code_cell(f"x = {number}") for number in range(10_000)]
+    notebook.cells += [nbformat.v4.new_code_cell(f"x = {number}") for number in range(10_000)]  # type: ignore[no-untyped-call]
     return _write(folder, notebook)
 
 
@@ -105,7 +107,7 @@ def with_outputs_and_scripts(room: Room, folder: Path) -> Points:
     page = {"text/html": "<script>alert(1)</script>", "text/plain": "1.75"}
     for each in notebook.cells:
         if each.cell_type == "code":
-            each.outputs = [nbformat.v4.new_output("display_data", page)]
+            each.outputs = [nbformat.v4.new_output("display_data", page)]  # type: ignore[no-untyped-call]
     return _write(folder, notebook)
 
 
@@ -169,7 +171,7 @@ def a_socket(room: Room, folder: Path) -> str:
 
 def a_hundred_megabytes(room: Room, folder: Path) -> str:
     notebook = room.solved()
-    notebook.cells.append(nbformat.v4.new_markdown_cell("x" * (100 << 20)))
+    notebook.cells.append(nbformat.v4.new_markdown_cell("x" * (100 << 20)))  # type: ignore[no-untyped-call]
     _write(folder, notebook)
     return "MiB"
 

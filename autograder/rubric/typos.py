@@ -1,0 +1,44 @@
+"""English words of the rubric, misspelt: put right where only one word is meant."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+from rapidfuzz.distance import OSA
+
+from autograder.rubric.normalise import Text
+
+_WORD = re.compile(r"[a-z_]{5,40}")
+# Right words that lie one letter beside a word of a rubric.
+_RIGHT = frozenset(
+    "those these their there where which while whole would could should about after again other under being every never"
+    " first later layer store score scores state stage slots slower sample simple single space place based batch match"
+    " catch cache reach least lease final since prices price print point points paint count court could total token"
+    " tokens taken takes makes shape share sharp spare short start stats still steal steps stops times thing things"
+    " think thick then than three threw through though thought heads reads loads lower power tower longer larger limit"
+    " limits lists lasts costs casts parts ports forward".split()
+)
+
+
+def correct(text: Text, words: frozenset[str]) -> Text:
+    wrong = {word: right for word in set(_WORD.findall(text.read)) if (right := _meant(word, words)) != word}
+    if not wrong:
+        return text
+    return text.replace(re.compile("|".join(rf"(?<![a-z_]){word}(?![a-z_])" for word in sorted(wrong))), wrong)
+
+
+@lru_cache(maxsize=20_000)
+def _meant(word: str, words: frozenset[str]) -> str:
+    if word in _RIGHT or word.removesuffix("s") in words or any(word.startswith(w) for w in words):
+        return word
+    far = 1 if len(word) < 8 else 2
+    near = [
+        (OSA.distance(word, other, score_cutoff=far), other)
+        for other in words
+        if other[0] == word[0] and abs(len(other) - len(word)) <= far
+    ]
+    near = sorted(one for one in near if one[0] <= far)
+    if not near or (len(near) > 1 and near[0][0] == near[1][0] and not near[1][1].startswith(near[0][1])):
+        return word
+    return near[0][1]

@@ -1,0 +1,143 @@
+"""What a student wrote is shown as text: nothing of it can run in the page of whoever reads it.
+
+Two steps. What nbgrader keeps in autograded/ is made harmless on disk (`ShowAsText`), so that it does not matter which
+tool shows it. Pages that nbconvert makes of it clean their Markdown once more (`safe_markdown`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import bleach
+import nbformat
+from jinja2 import pass_context
+from jinja2.runtime import Context
+from nbconvert.filters.markdown import markdown2html_mistune
+from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
+from nbformat import NotebookNode
+from nbgrader import utils
+from nbgrader.preprocessors import NbGraderPreprocessor
+from traitlets import List, Unicode
+
+HEADINGS = {f"h{level}" for level in range(1, 7)}
+TABLE = {"table", "thead", "tbody", "tr", "th", "td"}
+INLINE = "a b blockquote br code del details div em hr i img kbd li ol p pre s span strong sub summary sup ul".split()
+TAGS = HEADINGS | TABLE | set(INLINE)
+LINK = re.compile(r"(?:https?://|mailto:|#|\w[\w./-]*(?:#|$))", flags=re.IGNORECASE)
+PICTURES = ("image/png", "image/jpeg", "image/gif")
+PICTURE = re.compile(rf"data:(?:{'|'.join(PICTURES)});base64,[A-Za-z0-9+/=]+")
+ATTACHED = "attachment:"
+KERNELSPEC = {"name": "python3", "display_name": "Python 3", "language": "python"}
+Attachments = Mapping[str, Mapping[str, str]]
+
+
+@pass_context
+def safe_markdown(context: Context, source: str) -> str:
+    """In the place of nbconvert's filter ``markdown2html``: the HTML of `source`, with nothing in it that could run."""
+    cell = context.get("cell", {})
+    return cleaned(markdown2html_mistune(source, attachments=cell.get("attachments", {})))
+
+
+def cleaned(html: str) -> str:
+    protocols = {"http", "https", "mailto", "data"}  # the last for pictures alone
+    safe: str = bleach.clean(html, tags=TAGS, attributes=_may_stay, protocols=protocols)
+    return safe
+
+
+def _may_stay(tag: str, name: str, value: str) -> bool:
+    if name == "src":
+        return tag == "img" and bool(PICTURE.fullmatch(value))
+    if name == "href":
+        return tag == "a" and bool(LINK.match(value))
+    return name in {"class", "title", "alt", "start", "open"} or (name == "id" and tag in HEADINGS)
+
+
+def harmless(source: str, attachments: Attachments | None = None) -> str:
+    """`source` itself if it is plain Markdown; with HTML, foreign pictures or odd links, its text as a code block."""
+    watch = _Watch(attachments or {})
+    MarkdownWithMath(renderer=watch).render(source)
+    return as_text(source) if watch.active else source
+
+
+def as_text(source: str) -> str:
+    """`source` as a code block in Markdown, with a fence that is longer than any in it."""
+    fence = "`" * max(3, 1 + max(map(len, re.findall("`+", source)), default=0))
+    return f"{fence}text\n{source}\n{fence}"
+
+
+class _Watch(IPythonRenderer):
+    """Notes whether Markdown brings more than formatted text, as nbconvert itself reads it."""
+
+    def __init__(self, attached: Attachments) -> None:
+        super().__init__(escape=False)
+        self.attached, self.active = attached, False
+
+    def block_html(self, html: str) -> str:
+        self.active = True
+        return ""
+
+    inline_html = block_mermaidjs = block_html
+
+    def image(self, text: str, url: str, title: str | None = None) -> str:
+        known = url.startswith(ATTACHED) and url.removeprefix(ATTACHED) in self.attached
+        self.active = self.active or not known
+        return ""
+
+    def link(self, text: str, url: str, title: str | None = None) -> str:
+        self.active = self.active or not LINK.match(url)
+        return ""
+
+
+class ShowAsText(NbGraderPreprocessor):
+    """Leaves of a graded notebook the course's own cells, the students' answers as text, and what the tests said.
+
+    Widget state, attachments, metadata and outputs of any other run go.
+    """
+
+    course_directory = Unicode(help="folder of the released editions").tag(config=True)
+    editions = List(Unicode(), help="folder names of the editions").tag(config=True)
+
+    def preprocess(self, nb: NotebookNode, resources: dict[str, Any]) -> tuple[NotebookNode, dict[str, Any]]:
+        place = resources["nbgrader"]
+        own = self._own(Path(place["assignment"]) / f"{place['notebook']}.ipynb")
+        nb.metadata = nbformat.from_dict({"kernelspec": KERNELSPEC})  # type: ignore[no-untyped-call]
+        for cell in nb.cells:
+            cell.metadata = nbformat.from_dict({"nbgrader": cell.metadata.nbgrader} if _is_known(cell) else {})  # type: ignore[no-untyped-call]
+            attachments = _pictures(cell.pop("attachments", {}))
+            if attachments:
+                cell.attachments = attachments
+            if cell.cell_type == "code":
+                cell.outputs = [_text_of(output) for output in cell.outputs] if _is_known(cell) else []
+            elif cell.cell_type == "raw":
+                cell.cell_type, cell.source = "markdown", as_text(cell.source)
+            elif cell.source not in own:
+                cell.source = harmless(cell.source, attachments)
+        return nb, resources
+
+    def _own(self, released: Path) -> set[str]:
+        paths = [Path(self.course_directory) / edition / released for edition in self.editions]
+        notebooks = [nbformat.read(path, as_version=4) for path in paths if path.is_file()]  # type: ignore[no-untyped-call]
+        return {cell.source for notebook in notebooks for cell in notebook.cells}
+
+
+def _is_known(cell: NotebookNode) -> bool:
+    return bool(utils.is_grade(cell) or utils.is_solution(cell))
+
+
+def _pictures(attachments: Attachments) -> dict[str, dict[str, str]]:
+    """Those in one of the formats that can't hold code, if they are what they say."""
+    kept = {
+        name: {kind: data for kind, data in of.items() if PICTURE.fullmatch(f"data:{kind};base64,{data}")}
+        for name, of in attachments.items()
+    }
+    return {name: of for name, of in kept.items() if of}
+
+
+def _text_of(output: NotebookNode) -> NotebookNode:
+    if "data" in output:
+        output.data = {"text/plain": str(output.data.get("text/plain", ""))}
+        output.metadata = {}
+    return output

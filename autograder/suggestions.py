@@ -1,0 +1,81 @@
+"""Suggested points for the answers that a person reads, from `autograder.rubric` into the gradebook.
+
+A suggestion never takes an answer out of the queue: ``needs_manual_grade`` stays set until a person has given points.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from nbformat import NotebookNode
+from nbgrader import utils
+
+from autograder.rubric.scorer import score
+from autograder.shown import harmless
+
+QUESTIONS = {"q1_answer": "Q1", "q2_answer": "Q2", "q3_answer": "Q3"}
+"""The rubric of a cell, by grade id."""
+HAN = re.compile("[\u4e00-\u9fff]")
+OPENING = {"en": "Suggested {points}, confidence {confidence:.0%}.", "zh": "建议 {points} 分，置信度 {confidence:.0%}。"}
+UNSURE = {
+    "en": "No suggestion: a person has to read this one closely (a guess: {points}, confidence {confidence:.0%}).",
+    "zh": "不作建议：这份答案需要由人细读（猜测 {points} 分，置信度 {confidence:.0%}）。",
+}
+
+
+@dataclass(frozen=True)
+class Suggested:
+    """What is suggested for one answer. Without `points` the scorer abstains."""
+
+    points: float | None
+    guess: float
+    confidence: float
+    chain: float
+    veto: str
+    comment: str
+    digest: str
+    """Of the text that it is about."""
+
+    @classmethod
+    def of(cls, question: str, text: str, language: str) -> Suggested:
+        found = score(question, text)
+        opening = (UNSURE if found.abstains else OPENING)[language]
+        told = opening.format(points=f"{found.points:g}", confidence=found.confidence)
+        comment = harmless(f"{told}\n\n{found.comment(language)}".strip())
+        points = None if found.abstains else found.points
+        chain, veto = found.dimensions["chain"].label, found.veto or ""
+        return cls(points, found.points, found.confidence, chain, veto, comment, digest(text))
+
+
+def digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def language_of(notebook: NotebookNode) -> str:
+    """The edition that a notebook is of: "zh" if most of the cells that no student writes in are Chinese."""
+    prose = [cell.source for cell in notebook.cells if cell.cell_type == "markdown" and not utils.is_solution(cell)]
+    chinese = sum(bool(HAN.search(source)) for source in prose)
+    return "zh" if chinese > len(prose) / 2 else "en"
+
+
+def edition_of(notebooks: Iterable[NotebookNode]) -> str:
+    """The one that most of a submission's notebooks are of."""
+    languages = [language_of(notebook) for notebook in notebooks]
+    return max(set(languages), key=languages.count, default="en")
+
+
+def suggest(notebook: NotebookNode, known: dict[str, dict[str, Any]] | None = None) -> dict[str, dict[str, Any]]:
+    """Suggestions for the answers in `notebook` by grade id, as JSON data. Those `known` stay if the text is the same."""
+    language, suggestions = language_of(notebook), {}
+    for cell in notebook.cells:
+        grade_id = cell.metadata.get("nbgrader", {}).get("grade_id")
+        if not utils.is_solution(cell) or grade_id not in QUESTIONS:
+            continue
+        before = (known or {}).get(grade_id, {})
+        same = before.get("digest") == digest(cell.source)
+        suggestions[grade_id] = before if same else asdict(Suggested.of(QUESTIONS[grade_id], cell.source, language))
+    return suggestions

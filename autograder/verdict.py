@@ -1,0 +1,205 @@
+"""What a student has reached: points of 10, and whether the lesson is passed.
+
+Points are nbgrader's. Passed is who has 8 or more of 10 with
+- the whole plan exercise right (all 3 points of its tests, visible and hidden),
+- a chain of at least half in each of Q1, Q2 and Q3,
+- the three findings confirmed by a person,
+- no veto standing.
+
+How a person's word is read from the formgrader. It wins over every suggestion:
+- Chain: a comment with ``chain: 0``, ``chain: 0.5`` or ``chain: 1`` says it. Without one, a person who gave just the
+  suggested points has let the suggested chain stand; one who gave others says "at least half" with more than 0.5.
+- Veto: standing while nobody has read the answer, or if a person gave it 0 points and the suggestion names a veto.
+- Findings: "Full credit" confirms them, "No credit" does not. (Their cell has no points: the first stores 0, the second
+  0 and an extra credit of 0. A typed 0 confirms.)
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from nbgrader.api import Gradebook, MissingEntry
+
+from autograder.classroom import Classroom
+from autograder.notes import Note
+from autograder.submission import Record
+from autograder.suggestions import Suggested
+
+OF = 10.0
+PASSING = 8.0
+CHAIN = re.compile(r"\bchain\s*[:：]\s*(0\.5|0|1)", flags=re.IGNORECASE)
+QUESTIONS = ("q1", "q2", "q3")
+FINDINGS = "findings"
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of the 10 points: graded cells of one notebook, by grade id, and the filled-in cell that they are about."""
+
+    name: str
+    notebook: str
+    cells: tuple[str, ...]
+    answer: str
+    of: float
+
+
+PARTS = (
+    Part("planner", "1-budget-planner", ("plan_examples", "plan_main_path"), "unified_token_plan", 2),
+    Part("boundaries", "1-budget-planner", ("plan_boundaries",), "unified_token_plan", 1),
+    Part("mapping", "1-budget-planner", ("source_mapping_check",), "source_mapping", 1),
+    Part("q1", "1-budget-planner", ("q1_answer",), "q1_answer", 2),
+    Part("q2", "2-prefix-match", ("q2_answer",), "q2_answer", 2),
+    Part("q3", "4-preemption", ("q3_answer",), "q3_answer", 2),
+    Part(FINDINGS, "5-on-the-gpu", (FINDINGS,), FINDINGS, 0),
+)
+PLAN = ("planner", "boundaries")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A graded cell as the gradebook has it."""
+
+    points: float
+    of: float
+    needs_person: bool
+    manual: float | None = None
+    refused: bool = False
+    """Its "No credit" was pressed."""
+    comment: str = ""
+    blank: bool = False
+    """The student left it as it was released."""
+
+    @property
+    def reviewed(self) -> bool:
+        return self.manual is not None and not self.needs_person
+
+
+@dataclass
+class Verdict:
+    """One student's. `reason` says why there are no points, where nothing could be graded."""
+
+    student: str
+    edition: str = "en"
+    cells: dict[str, Cell] = field(default_factory=dict)
+    suggestions: dict[str, Suggested] = field(default_factory=dict)
+    told: dict[str, list[str]] = field(default_factory=dict)
+    """What the tests said about each cell, by grade id."""
+    notes: tuple[Note, ...] = ()
+    reason: str = ""
+    penalty: float = 0.0
+    """For handing in late, if nbgrader is set up to take one."""
+
+    def points(self, part: Part) -> float:
+        return sum(self.cells[name].points for name in part.cells if name in self.cells)
+
+    @cached_property
+    def total(self) -> float:
+        return max(0.0, sum(cell.points for cell in self.cells.values()) - self.penalty)
+
+    def provisional(self, part: Part) -> bool:
+        """A person still has to read it."""
+        return any(self.cells[name].needs_person for name in part.cells if name in self.cells)
+
+    @property
+    def waits(self) -> list[Part]:
+        return [part for part in PARTS if self.provisional(part)]
+
+    @property
+    def conditions(self) -> dict[str, bool]:
+        """What passing asks for, by name, and whether it holds as things stand."""
+        plan = [part for part in PARTS if part.name in PLAN]
+        chains = {f"chain_{name}": self.chain(name) >= 0.5 for name in QUESTIONS}
+        return {
+            "points": self.total >= PASSING,
+            "plan": all(self.points(part) >= part.of for part in plan),
+            **chains,
+            "findings": self.confirmed,
+            "veto": not self.vetoes,
+        }
+
+    @property
+    def passed(self) -> bool:
+        return all(self.conditions.values())
+
+    def chain(self, question: str) -> float:
+        """The label of the question's chain: 0, 0.5 or 1."""
+        grade_id = f"{question}_answer"
+        cell, suggested = self.cells.get(grade_id), self.suggestions.get(grade_id)
+        if cell is None or cell.blank:
+            return 0.0
+        if cell.reviewed:
+            said = CHAIN.search(cell.comment)
+            if said:
+                return float(said[1])
+            if suggested is None or cell.manual != suggested.points:
+                return 0.5 if cell.points > 0.5 else 0.0
+        return suggested.chain if suggested is not None else 0.0
+
+    @property
+    def vetoes(self) -> dict[str, str]:
+        """The vetoes that stand, by question."""
+        standing = {}
+        for question in QUESTIONS:
+            cell, suggested = self.cells.get(f"{question}_answer"), self.suggestions.get(f"{question}_answer")
+            if cell and suggested and suggested.veto and not (cell.reviewed and cell.points > 0):
+                standing[question] = suggested.veto
+        return standing
+
+    @property
+    def confirmed(self) -> bool:
+        cell = self.cells.get(FINDINGS)
+        return cell is not None and cell.reviewed and not cell.refused
+
+
+def verdicts(room: Classroom) -> list[Verdict]:
+    """Of everybody whom the gradebook knows or who handed something in, by name of the student."""
+    with room.gradebook() as gradebook:
+        names = {student.id for student in gradebook.students} | set(room.folders())
+        return [_verdict(room, gradebook, name) for name in sorted(names) if _is_text(name)]
+
+
+def _is_text(name: str) -> bool:
+    return name.encode("utf-8", "replace").decode() == name
+
+
+def _verdict(room: Classroom, gradebook: Gradebook, student: str) -> Verdict:
+    record = Record.read(room.record_path(student))
+    if record is None:
+        return Verdict(student, reason="nothing was graded: run `python -m autograder grade`, or nothing was handed in")
+    verdict = Verdict(student, record.edition, notes=tuple(record.notes), reason=record.failed)
+    for notebook in record.notebooks.values():
+        verdict.suggestions |= {name: Suggested(**data) for name, data in notebook["suggestions"].items()}
+        verdict.told |= {name: list(_sentences(outputs)) for name, outputs in notebook["outputs"].items()}
+    if record.failed:
+        return verdict
+    try:
+        submission = gradebook.find_submission(room.lesson, student)
+    except MissingEntry:
+        verdict.reason = "not in the gradebook: run `python -m autograder grade` again"
+        return verdict
+    for notebook in submission.notebooks:
+        comments = {comment.name: comment for comment in notebook.comments}
+        for grade in notebook.grades:
+            comment = comments.get(grade.name)
+            verdict.cells[grade.name] = Cell(
+                grade.score,
+                grade.max_score,
+                grade.needs_manual_grade,
+                grade.manual_score,
+                grade.manual_score == 0 and grade.extra_credit == 0,
+                (comment.comment or "") if comment else "",
+                bool(comment and comment.auto_comment == "No response."),
+            )
+    verdict.penalty = submission.late_submission_penalty or 0.0
+    return verdict
+
+
+def _sentences(outputs: list[dict[str, str]]) -> Iterator[str]:
+    """What the tests printed for the student, one sentence a line, or the error."""
+    for output in outputs:
+        for line in (output.get("text") or output.get("evalue") or "").splitlines():
+            if line.strip():
+                yield line.removeprefix("- ").strip()
