@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from autograder.handed_in import Cell
 from autograder.likeness import likeness, text_of
+from autograder.notes import shown
 from autograder.own_code import BLANK, defines, parses, part, plain, same_code
 from autograder.pairing import ALIKE, Pairing
 from autograder.released import ReleasedCell, labels
@@ -88,12 +89,11 @@ def _version(index: int, cell: ReleasedCell, pairing: Pairing, here: bool) -> _V
     source = pairing.written(index)
     if defines(source, cell.targets):
         others = _targets_of_others(cell, pairing)
-        mixed = any(defines(source, names) for names in others)
-        whole = (
-            part(source, cell.targets) if mixed else source if pairing.cells[index].kind == "code" else plain(source)
-        )
-        joined = _joined(index, pairing)
-        return _Version(joined[0], joined[1], here) if joined and not mixed else _Version(whole, (index,), here)
+        if any(defines(source, names) for names in others):
+            return _Version(part(source, cell.targets), (index,), here)
+        whole = source if pairing.cells[index].kind == "code" else plain(source)
+        text, indexes = _joined(index, pairing) or (whole, (index,))
+        return _Version(text, indexes, here)
     joined = _joined(index, pairing)
     if joined and defines(joined[0], cell.targets):
         return _Version(joined[0], joined[1], here)
@@ -167,9 +167,9 @@ def _elsewhere(index: int, claims: Sequence[int], cell: ReleasedCell, pairing: P
     if number is not None:
         return f"had its answer in the cell {pairing.released.cells[number].name}, from where it was taken"
     if claims:
-        return f"did not hold the answer, which was taken from cell {index + 1}"
-    if pairing.cells[index].grade_id:
-        return f"had lost its metadata, and the answer was taken from the cell with the id of {pairing.cells[index].grade_id}"
+        return f"did not hold the answer, which was taken from cell {pairing.cells[index].number}"
+    if id := pairing.cells[index].grade_id:
+        return f"had lost its metadata, and the answer was taken from a cell with the id {shown(id)}"
     return "had lost its metadata and was recognised by its text"
 
 
@@ -192,9 +192,8 @@ def _prose(cell: ReleasedCell, pairing: Pairing) -> Answer:
     if parts_of_one:
         answer.repairs.append(f"was split into {len(texts)} cells and put together again")
     elif len(claims) > 1:
-        answer.repairs.append(
-            f"was there {len(claims)} times; " + ("the longest was taken" if texts else "all are blank")
-        )
+        which = "the longest was taken" if texts else "none is filled in"
+        answer.repairs.append(f"was there {len(claims)} times; {which}")
     _add_near(answer, bool(texts), cell, pairing)
     kinds = {pairing.cells[i].kind for i in answer.indexes} - {"markdown"}
     if kinds and answer.text != cell.source:
@@ -219,7 +218,7 @@ def _add_near(answer: Answer, has_text: bool, cell: ReleasedCell, pairing: Pairi
     elif lost:
         answer.repairs.append("had lost its metadata and was recognised by its place or its text")
     else:
-        answer.repairs.append(f"was left blank, and the text in cell {min(texts) + 1} was taken")
+        answer.repairs.append(f"was left blank, and the text in cell {pairing.cells[min(texts)].number} was taken")
     answer.indexes += list(texts)
 
 

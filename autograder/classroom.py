@@ -15,6 +15,7 @@ import multiprocessing.connection
 import os
 import re
 import resource
+import signal
 import time
 import warnings
 from collections import deque
@@ -79,7 +80,7 @@ class Classroom:
         """Raises ClassroomError if there is nothing to grade, or nothing to grade against."""
         remedy = f"run `nbgrader generate_assignment {self.lesson} --force` first"
         if not any(self.sources.glob("*.ipynb")):
-            raise ClassroomError(f"{self.sources} holds no notebooks: {remedy}")
+            raise ClassroomError(f"{self.sources} holds no notebooks: run `python -m autograder course` first")
         with self.gradebook() as gradebook:
             try:
                 gradebook.find_assignment(self.lesson)
@@ -134,8 +135,9 @@ class Classroom:
         return Path(self._directories.autograded_directory) / student / self.lesson
 
     def is_entered(self, student: str, record: Record) -> bool:
-        if not record.entered or not self._autograded(student).is_dir():
-            return False
+        return record.entered and self._autograded(student).is_dir() and self.has_points(student)
+
+    def has_points(self, student: str) -> bool:
         with self.gradebook() as gradebook:
             try:
                 gradebook.find_submission(self.lesson, student)
@@ -178,6 +180,8 @@ def _entered(room: Classroom, student: str, record: Record) -> Row:
         except Exception as error:  # one submission must not stop the others
             reason = f"nbgrader could not grade it: {type(error).__name__}: {error}"
     if reason:
+        if room.has_points(student):
+            reason += "; the gradebook keeps the points of what was handed in before"
         return Row(student, seconds=record.seconds, reason=reason, notes=tuple(record.notes))
     return room.row(student, record)
 
@@ -250,7 +254,8 @@ def _end(process: BaseProcess) -> None:
 
 
 def _work(sources: Path, folder: Path, student: str, staged: Path, record_path: Path) -> None:
-    """In the worker. Its sandbox ends with it."""
+    """In the worker. Its sandbox ends with it, and it ends with the class, whom Ctrl-C is for."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     _, most = resource.getrlimit(resource.RLIMIT_AS)
     resource.setrlimit(resource.RLIMIT_AS, (WORKER_MEMORY, most))
     record_path.unlink(missing_ok=True)

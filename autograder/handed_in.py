@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from autograder.notes import shown
+
 MAX_CELLS = 20_000
 MAX_TEXT = 4 << 20  # characters of all cells together
 MAX_GARBLED = 20
@@ -21,12 +23,16 @@ class NoNotebook(ValueError):
 
 @dataclass(eq=False)
 class Cell:
-    """A cell of the student. `kind` is "code", "markdown" or "raw"; `grade_id` and `id` are empty where lost."""
+    """A cell of the student. `kind` is "code", "markdown" or "raw"; `grade_id` and `id` are empty where lost.
+
+    `number` is its place in the file, from 1.
+    """
 
     kind: str
     source: str
     grade_id: str = ""
     id: str = ""
+    number: int = 0
     lang: str = ""
     pictures: dict[str, dict[str, str]] = field(default_factory=dict)
 
@@ -57,7 +63,7 @@ def read(data: bytes) -> HandedIn:
         if not sheets:
             raise NoNotebook("it has no list of cells")
     if version != 4:
-        handed_in.repairs.append(f"has the notebook format {str(version)[:20]} instead of 4 and was converted")
+        handed_in.repairs.append(f"has the notebook format {shown(str(version)[:20])} instead of 4 and was converted")
     if len(raw) > MAX_CELLS:
         handed_in.doubts.append(f"has {len(raw)} cells: only the first {MAX_CELLS} were read")
     handed_in.cells = list(_cells(raw[:MAX_CELLS], handed_in))
@@ -94,7 +100,7 @@ def _json(text: str, handed_in: HandedIn) -> Any:
             values: dict[str, Any] = {}
             for key, value in pairs:
                 if values.setdefault(key, value) != value and len(doubled) < 5:
-                    doubled.add(key[:40])
+                    doubled.add(shown(key[:40]))
         return made
 
     decoder = json.JSONDecoder(strict=False, object_pairs_hook=record, parse_int=_number)
@@ -131,16 +137,15 @@ def _cells(raw: list[Any], handed_in: HandedIn) -> Iterator[Cell]:
             source = ""
         left -= len(source)
         if left < 0:
-            handed_in.doubts.append(
-                f"holds more than {MAX_TEXT >> 20} million characters: cells from {number} on left out"
-            )
+            told = f"holds more than {MAX_TEXT >> 20} million characters: cells from {number} on were left out"
+            handed_in.doubts.append(told)
             break
-        yield _cell(each, source)
+        yield _cell(each, source, number)
     if odd:
         handed_in.doubts.append(f"has {odd} broken cells without text")
 
 
-def _cell(each: dict[str, Any], source: str) -> Cell:
+def _cell(each: dict[str, Any], source: str, number: int) -> Cell:
     metadata = _dict(each.get("metadata"))
     kind = each.get("cell_type")
     if kind == "heading":  # format 3
@@ -149,7 +154,8 @@ def _cell(each: dict[str, Any], source: str) -> Cell:
         kind = "code" if "outputs" in each or "input" in each else "markdown"
     grade_id = _str(_dict(metadata.get("nbgrader")).get("grade_id"))
     cell_id = _str(each.get("id")) or _str(metadata.get("id"))  # Colab keeps it there
-    return Cell(kind, source, grade_id, cell_id, _str(metadata.get("lang")), _pictures(each.get("attachments")))
+    pictures = _pictures(each.get("attachments"))
+    return Cell(kind, source, grade_id, cell_id, number, _str(metadata.get("lang")), pictures)
 
 
 def _source(cell: dict[str, Any]) -> str | None:

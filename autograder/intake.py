@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-import os
-import stat
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import nbformat
 from nbformat import NotebookNode
 
-MAX_BYTES = 20 << 20
-"""A notebook of the course filled in takes well under 1 MiB."""
+from autograder.folder import MAX_BYTES, File, Unreadable, files
+from autograder.handed_in import HandedIn, NoNotebook, read
+from autograder.notes import Note, quoted
+from autograder.released import COURSE, Editions, Released, identify, released
+from autograder.transplant import Transplant
 
-
-@dataclass(frozen=True)
-class Note:
-    """One sentence for a person. `kind` is "refused", "repaired", "edited" or "flagged"."""
-
-    kind: str
-    text: str
-    notebook: str = ""
-    cell: str = ""
-    line: int = 0
+__all__ = ["MAX_BYTES", "Note", "Taken", "intake"]
+DIRECTION_MARKS = frozenset("\u202a\u202b\u202d\u202e\u2066\u2067\u2068")
 
 
 @dataclass
@@ -33,28 +26,117 @@ class Taken:
     notes: list[Note] = field(default_factory=list)
 
 
-def intake(path: Path, student: str) -> Taken:
-    """Read the notebooks in the folder `path`. What can't be read is told in a note and raises nothing."""
+@dataclass(frozen=True)
+class _Version:
+    """A file that is one of the lesson's notebooks, with its answers in place."""
+
+    file: File
+    read: HandedIn
+    released: Released
+    transplant: Transplant
+
+    @property
+    def has_its_name(self) -> bool:
+        return not self.file.place and self.file.path.name == f"{self.released.name}.ipynb"
+
+    @property
+    def filled(self) -> list[str]:
+        """The graded answers that are not blank, by grade id."""
+        answers = ((cell, self.answer(cell.number)) for cell in self.released.cells if cell.graded)
+        return [cell.grade_id for cell, text in answers if text and not self.released.is_blank(text)]
+
+    @property
+    def practised(self) -> int:
+        return sum(not self.released.is_blank(each.text) for each in self.transplant.answers.values())
+
+    def answer(self, number: int) -> str:
+        found = self.transplant.answers.get(number)
+        return found.text if found else ""
+
+    @property
+    def rank(self) -> tuple[object, ...]:
+        count = len(self.filled)
+        return (not self.file.is_hidden, count > 0, self.has_its_name, count, self.practised, self.file.changed)
+
+
+def intake(path: Path, student: str, course: Path = COURSE) -> Taken:
+    """Read the notebooks in the folder `path` of `student` and rebuild them from the released ones in `course`.
+
+    Follows no link and raises nothing, whatever lies there; what can't be read is told in a note. The folder's name is
+    the lesson's.
+    """
+    known = released(path.name, course)
     taken = Taken()
-    for file in sorted(path.glob("*.ipynb")):
-        try:
-            taken.notebooks[file.stem] = _read(file)
-        except (OSError, ValueError) as error:
-            taken.notes.append(Note("refused", f"{file.name} {error}", notebook=file.stem))
+    found, taken.notes = files(path)
+    versions: dict[str, list[_Version]] = {}
+    for file in found:
+        version = _read(file, known, taken.notes)
+        if version is not None:
+            versions.setdefault(version.released.name, []).append(version)
+    for name in sorted(versions):
+        best, *others = sorted(versions[name], key=lambda version: version.rank, reverse=True)
+        taken.notebooks[name] = best.transplant.notebook
+        taken.notes += [*_of_file(best), *_of_others(best, others), *best.transplant.notes, *_of_marks(best)]
     return taken
 
 
-def _read(path: Path) -> NotebookNode:
-    """Without following a link, and never more than MAX_BYTES. Raises OSError, or ValueError with what is wrong."""
-    if not stat.S_ISREG(path.lstat().st_mode):
-        raise ValueError("is no file of its own (a link, a folder, a pipe or a socket)")
-    with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
-        data = file.read(MAX_BYTES + 1)
-    if len(data) > MAX_BYTES:
-        raise ValueError(f"is larger than {MAX_BYTES >> 20} MiB: clear its outputs and hand it in again")
+def _read(file: File, known: Editions, notes: list[Note]) -> _Version | None:
+    may_be = file.says_notebook and not file.is_hidden
     try:
-        notebook: NotebookNode = nbformat.reads(data.decode("utf-8-sig"), as_version=4)  # type: ignore[no-untyped-call]
-        nbformat.validate(notebook)
-    except Exception as error:
-        raise ValueError(f"is no notebook ({type(error).__name__})") from None
-    return notebook
+        handed_in = read(file.read())
+        of = identify(file.path.name, handed_in.cells, known)
+        if of is not None:
+            return _Version(file, handed_in, of, Transplant(of, handed_in.cells))
+        told = f"is none of the lesson's notebooks ({', '.join(f'{name}.ipynb' for name in known)})"
+    except Unreadable as error:
+        told = str(error)
+    except NoNotebook as error:
+        told = f"is no notebook: {error}"
+    except (RecursionError, MemoryError) as error:
+        told = f"is no notebook that can be read ({type(error).__name__})"
+    if may_be:
+        notes.append(Note("refused", f"{file.name} {told}", notebook=file.path.stem if file.name.isascii() else ""))
+    return None
+
+
+def _of_file(version: _Version) -> list[Note]:
+    name, of = version.file.name, version.released.name
+    notes = []
+    if version.file.is_hidden:
+        told = f"the only {of}.ipynb is the hidden file {name}, perhaps an older state: it was taken"
+        notes.append(Note("flagged", told, of))
+    elif not version.has_its_name:
+        notes.append(Note("repaired", f"{name} was taken as {of}.ipynb", of))
+    notes += [Note("repaired", f"{name} {told}", of) for told in version.read.repairs]
+    return notes + [Note("flagged", f"{name} {told}", of) for told in version.read.doubts]
+
+
+def _of_others(best: _Version, others: Sequence[_Version]) -> list[Note]:
+    """Further files for the same notebook: their names, and where their answers differ."""
+    notes = []
+    for other in others:
+        if other.file.is_hidden:
+            continue
+        of = best.released.name
+        differ = [
+            (cell, other.answer(cell.number))
+            for cell in other.released.cells
+            if cell.grade_id in other.filled and other.answer(cell.number).split() != best.answer(cell.number).split()
+        ]
+        same = "" if differ else "; its answers are the same or blank"
+        told = f"{other.file.name} is a second {of}.ipynb: {best.file.name} was graded{same}"
+        notes.append(Note("flagged" if differ else "repaired", told, of))
+        for cell, text in differ:
+            told = f"{other.file.name} has another answer than {best.file.name}, which was graded"
+            kept = quoted(best.answer(cell.number))
+            notes.append(Note("flagged", told, of, cell.grade_id, kept=kept, other=quoted(text)))
+    return notes
+
+
+def _of_marks(version: _Version) -> list[Note]:
+    """Characters that make code look other than it runs."""
+    return [
+        Note("flagged", "holds invisible marks that turn the direction of writing", version.released.name, cell.name)
+        for cell in version.released.cells
+        if cell.kind == "code" and DIRECTION_MARKS & set(version.answer(cell.number))
+    ]

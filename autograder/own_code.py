@@ -46,12 +46,9 @@ class Statement:
     def changes(self) -> str:
         """The variable whose object this changes: ``orders`` in ``orders.append(1)`` and ``orders[0] = 1``."""
         tree = self.tree
-        if (
-            isinstance(tree, ast.Expr)
-            and isinstance(tree.value, ast.Call)
-            and isinstance(tree.value.func, ast.Attribute)
-        ):
-            return _root(tree.value.func)
+        match tree:
+            case ast.Expr(ast.Call(ast.Attribute() as method)):
+                return _root(method)
         targets = tree.targets if isinstance(tree, ast.Assign) else [getattr(tree, "target", None)]
         places = [target for target in targets if isinstance(target, ast.Attribute | ast.Subscript)]
         return _root(places[0]) if places else ""

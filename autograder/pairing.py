@@ -138,7 +138,7 @@ def _parts(cell: Cell, missing: list[ReleasedCell]) -> Iterable[Cell]:
         before, after = text[:start].strip("\n"), text[end:].strip("\n")
         mine = "" if cell.grade_id == each.grade_id else cell.grade_id
         rest = [replace(cell, source=before, grade_id=mine)] if before.strip() else []
-        rest += [Cell(each.kind, each.source, each.grade_id)]
+        rest += [Cell(each.kind, each.source, each.grade_id, number=cell.number)]
         rest += [replace(cell, source=after, grade_id="" if before.strip() else mine, id="")] if after.strip() else []
         for part in rest:
             yield from _parts(part, missing)

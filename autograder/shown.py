@@ -15,7 +15,6 @@ import bleach
 import nbformat
 from jinja2 import pass_context
 from jinja2.runtime import Context
-from nbconvert.filters.markdown import markdown2html_mistune
 from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 from nbformat import NotebookNode
 from nbgrader import utils
@@ -24,8 +23,9 @@ from traitlets import List, Unicode
 
 HEADINGS = {f"h{level}" for level in range(1, 7)}
 TABLE = {"table", "thead", "tbody", "tr", "th", "td"}
-INLINE = "a b blockquote br code del details div em hr i img kbd li ol p pre s span strong sub summary sup ul".split()
-TAGS = HEADINGS | TABLE | set(INLINE)
+BLOCKS = {"blockquote", "details", "div", "hr", "li", "ol", "p", "pre", "summary", "ul"}
+INLINE = {"a", "b", "br", "code", "del", "em", "i", "img", "kbd", "s", "span", "strong", "sub", "sup"}
+TAGS = HEADINGS | TABLE | BLOCKS | INLINE
 LINK = re.compile(r"(?:https?://|mailto:|#|\w[\w./-]*(?:#|$))", flags=re.IGNORECASE)
 PICTURES = ("image/png", "image/jpeg", "image/gif")
 PICTURE = re.compile(rf"data:(?:{'|'.join(PICTURES)});base64,[A-Za-z0-9+/=]+")
@@ -38,10 +38,12 @@ Attachments = Mapping[str, Mapping[str, str]]
 def safe_markdown(context: Context, source: str) -> str:
     """In the place of nbconvert's filter ``markdown2html``: the HTML of `source`, with nothing in it that could run."""
     cell = context.get("cell", {})
-    return cleaned(markdown2html_mistune(source, attachments=cell.get("attachments", {})))
+    return as_html(source, cell.get("attachments", {}))
 
 
-def cleaned(html: str) -> str:
+def as_html(source: str, attachments: Attachments | None = None) -> str:
+    renderer = IPythonRenderer(escape=False, exclude_anchor_links=True, attachments=attachments)
+    html = MarkdownWithMath(renderer=renderer).render(source)
     protocols = {"http", "https", "mailto", "data"}  # the last for pictures alone
     safe: str = bleach.clean(html, tags=TAGS, attributes=_may_stay, protocols=protocols)
     return safe
@@ -79,7 +81,10 @@ class _Watch(IPythonRenderer):
         self.active = True
         return ""
 
-    inline_html = block_mermaidjs = block_html
+    inline_html = block_html
+
+    def block_mermaidjs(self, code: str) -> str:
+        return self.block_html(code)
 
     def image(self, text: str, url: str, title: str | None = None) -> str:
         known = url.startswith(ATTACHED) and url.removeprefix(ATTACHED) in self.attached

@@ -20,7 +20,10 @@ from autograder.shown import harmless
 QUESTIONS = {"q1_answer": "Q1", "q2_answer": "Q2", "q3_answer": "Q3"}
 """The rubric of a cell, by grade id."""
 HAN = re.compile("[\u4e00-\u9fff]")
-OPENING = {"en": "Suggested {points}, confidence {confidence:.0%}.", "zh": "建议 {points} 分，置信度 {confidence:.0%}。"}
+OPENING = {
+    "en": "Suggested {points}, confidence {confidence:.0%}.",
+    "zh": "建议 {points} 分，置信度 {confidence:.0%}。",
+}
 UNSURE = {
     "en": "No suggestion: a person has to read this one closely (a guess: {points}, confidence {confidence:.0%}).",
     "zh": "不作建议：这份答案需要由人细读（猜测 {points} 分，置信度 {confidence:.0%}）。",
@@ -69,7 +72,7 @@ def edition_of(notebooks: Iterable[NotebookNode]) -> str:
 
 
 def suggest(notebook: NotebookNode, known: dict[str, dict[str, Any]] | None = None) -> dict[str, dict[str, Any]]:
-    """Suggestions for the answers in `notebook` by grade id, as JSON data. Those `known` stay if the text is the same."""
+    """Suggestions for the answers in `notebook` by grade id, as JSON data; those `known` stay where the text did."""
     language, suggestions = language_of(notebook), {}
     for cell in notebook.cells:
         grade_id = cell.metadata.get("nbgrader", {}).get("grade_id")

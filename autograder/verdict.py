@@ -37,7 +37,7 @@ FINDINGS = "findings"
 
 @dataclass(frozen=True)
 class Part:
-    """A part of the 10 points: graded cells of one notebook, by grade id, and the filled-in cell that they are about."""
+    """A part of the 10 points: graded cells of one notebook, by grade id, and the filled-in cell they are about."""
 
     name: str
     notebook: str

@@ -14,7 +14,7 @@ from autograder.rubric.segments import Segment, clauses, sentences
 _TO_GRADER = re.compile(
     r"(?<![a-z])(?:ignore|disregard|forget|override|bypass)(?![a-z]).{0,40}(?:instruction|rubric|rule|prompt|guideline|criteria|above|veto)"
     r"|(?<![a-z])(?:system (?:note|prompt|message|override)|system:|assistant:|developer:|user:|<?\|?im_start|as an ai|language model|you are (?:a|an|now|the) )"
-    r"|(?<![a-z])(?:grader|marker|evaluator|assessor|examiner|ta note|note to|attention)(?![a-z])"
+    r"|(?<![a-z])(?:grader|marker|evaluator|assessor|examiner|ta note|note to|attn)(?![a-z])"
     r"|(?<![a-z])(?:full|maximum|max|top|perfect|all the|highest) ?(?:marks?|points?|scores?|credits?|grades?)"
     r"|(?<![a-z])(?:give|award|assign|grant|deserves?|output|return|set|add|rate|mark)(?![a-z]).{0,30}(?:points?|marks?|credit|full|score|grade|\b2(?:\.0)?/2|\b100)(?![a-z])"
     r"|(?<![a-z])(?:do not|don't|never) (?:deduct|apply|penali[sz]e|subtract|veto)"

@@ -22,13 +22,17 @@ class Room:
     """A folder with course, gradebook and submissions."""
 
     def __init__(self, root: Path) -> None:
-        self.root = root
         (root / "solutions" / LESSON).mkdir(parents=True)
         shutil.copy(CLONE / "solutions" / LESSON / f"{NOTEBOOK}.md", root / "solutions" / LESSON)
         build(root / "solutions", root / "source", root / "course")
-        self.config = self._config()
+        (root / "class").mkdir()
+        self._open(root)
         done = NbGraderAPI(config=self.config).generate_assignment(LESSON, force=True)
         assert done["success"], done
+
+    def _open(self, root: Path) -> None:
+        self.root = root
+        self.config = self._config()
         self.submitted = root / "class" / "submitted"
         self.classroom = Classroom(LESSON, self.config)
 
@@ -43,7 +47,6 @@ class Room:
         config.CourseDirectory.db_url = f"sqlite:///{place / 'gradebook.db'}"
         config.ExecuteTrusted.records_directory = str(place / "records")
         config.BlankInAnyEdition.course_directory = str(self.root / "course")
-        place.mkdir()
         return config
 
     def empty(self) -> None:
@@ -92,3 +95,10 @@ class Room:
             for cell in read(path).cells
             if cell.cell_type == "code" and "nbgrader" in cell.metadata
         }
+
+
+def opened(root: Path) -> Room:
+    """The room that another process made there."""
+    room = Room.__new__(Room)
+    room._open(root)
+    return room

@@ -64,9 +64,14 @@ def in_kernel(name: str) -> Any:
     finally:
         factory.default_provisioner_name = before
     printed: list[str] = []
+
+    def hook(message: Any) -> None:
+        if message["content"].get("name") == "stdout":
+            printed.append(message["content"]["text"])
+
     try:
         reply = client.execute_interactive(
-            f"{PROBE}\nprint({name}())", timeout=30, output_hook=lambda m: printed.append(m["content"].get("text", ""))
+            f"{PROBE}\nprint({name}())", timeout=30, output_hook=hook
         )
         assert reply["content"]["status"] == "ok", reply
     finally:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from autograder import classroom, submission
+from autograder import classroom, cli, submission
 from autograder.classroom import grade_class
 from autograder.course import CLONE
 from autograder.intake import Taken
@@ -180,7 +180,7 @@ def run_grade(room: Room, *arguments: str, **more: str) -> subprocess.CompletedP
 def test_a_class_without_submissions_or_a_lesson_without_notebooks_says_what_to_do(room: Room) -> None:
     done = run_grade(room, "lesson-9")
     assert done.returncode == 2 and done.stdout == ""
-    assert done.stderr.count("\n") == 1 and "nbgrader generate_assignment lesson-9" in done.stderr
+    assert done.stderr.count("\n") == 1 and "run `python -m autograder course` first" in done.stderr
 
 
 def test_without_a_sandbox_grading_refuses_and_names_the_remedy(room: Room, tmp_path: Path) -> None:
@@ -189,6 +189,47 @@ def test_without_a_sandbox_grading_refuses_and_names_the_remedy(room: Room, tmp_
     assert done.returncode == 2 and done.stdout == ""
     assert "no bubblewrap" in done.stderr and "apt-get install bubblewrap" in done.stderr
     assert "--no-sandbox" in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_the_command_prints_a_row_as_each_submission_is_done(
+    room: Room, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(classroom, "clone_config", lambda: room.config)
+    room.hand_in("王小明", room.solved())
+    room.hand_in("cheats", room.solved(unified_token_plan="import autograder.reference"))
+    room.folder("absent")
+    cli.grade(LESSON)
+    rows = {line.split()[0]: line for line in capsys.readouterr().out.splitlines()}
+    assert "4/10" in rows["王小明"] or "4/6" in rows["王小明"]
+    assert "line 1: " in rows["cheats"] and "names the autograder" in rows["cheats"]
+    assert "no notebook was handed in" in rows["absent"]
+    assert "2 graded, 0 unchanged, 1 not graded" in " ".join(rows.values())
+    cli.grade(LESSON)
+    assert "0 graded, 2 unchanged, 1 not graded" in capsys.readouterr().out
+
+
+def test_what_can_not_be_graded_any_more_keeps_its_points_and_says_so(room: Room) -> None:
+    path = room.hand_in("a", room.solved())
+    room.grade()
+    path.write_text("{")
+    row = room.grade()["a"]
+    assert row.points is None and "the gradebook keeps the points of what was handed in before" in row.reason
+    assert room.points("a") == FULL
+
+
+def test_told_to_do_without_a_sandbox_it_grades(room: Room, tmp_path: Path) -> None:
+    """In another process, for whether there is a sandbox is found out once."""
+    room.hand_in("a", room.solved())
+    code = (
+        "from pathlib import Path\nfrom autograder import classroom, cli\nfrom tests.autograder.room import opened\n"
+        f"room = opened(Path({str(room.root)!r}))\nclassroom.clone_config = lambda: room.config\n"
+        "if __name__ == '__main__':\n    cli.grade('lesson-2', no_sandbox=True)\n"
+    )
+    script = tmp_path / "script.py"
+    script.write_text(code)
+    environment = {**os.environ, "PATH": str(tmp_path), "PYTHONPATH": str(CLONE)}
+    done = subprocess.run([sys.executable, str(script)], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and "4/6" in done.stdout, done
 
 
 def test_nbgraders_own_autograde_refuses_too(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from html import escape
 from importlib import import_module
 
 import pytest
@@ -10,7 +11,7 @@ from minivllm.lesson import ______, predict, settle
 from minivllm.lesson.errors import LessonError
 from minivllm.lesson.predict import Settlement
 from minivllm.lesson.question import Answer
-from minivllm.lesson.questions import QUESTIONS
+from minivllm.lesson.questions import QUESTIONS, budget_planner
 
 MODULE = import_module("minivllm.lesson.predict")  # the package's attribute of this name is the function
 WORKED = {"A": 4, "B": 4}
@@ -67,14 +68,14 @@ def test_the_last_guess_counts(capsys: pytest.CaptureFixture[str]) -> None:
     assert "differs" not in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("ask", [lambda name: predict(name, WORKED), settle], ids=["predict", "settle"])
 @pytest.mark.parametrize(
-    "call", [lambda: predict("worked", WORKED), lambda: settle("worked")], ids=["predict", "settle"]
+    "name, remedy",
+    [("worked_exampel", "did you mean 'worked_example'?"), ("xyz", r"copy the name from its predict\(…\) cell")],
 )
-def test_an_unknown_name_lists_the_known_ones(call: Callable[[], None]) -> None:
-    with pytest.raises(
-        LessonError, match="there is no question 'worked'; the questions are worked_example, long_prompt, "
-    ):
-        call()
+def test_an_unknown_name_is_told_the_ones_that_look_like_it(ask: Callable[[str], None], name: str, remedy: str) -> None:
+    with pytest.raises(LessonError, match=f"there is no question '{name}'; {remedy}"):
+        ask(name)
 
 
 @pytest.mark.parametrize(
@@ -94,6 +95,13 @@ def test_a_guess_that_is_no_whole_number_is_named(number: object) -> None:
         predict("worked_example", {"A": 4, "B": number})
 
 
+@pytest.mark.parametrize("word", ["maybe", "", 0, True, ["runs"]])
+def test_a_guess_that_is_none_of_the_choices_is_told_them(word: object) -> None:
+    question = QUESTIONS["without_cap"]
+    with pytest.raises(LessonError, match=r"wants one of 'runs', 'error' for 15, not "):
+        predict("without_cap", dict.fromkeys(question.objects, "runs") | {"15": word})
+
+
 @pytest.mark.parametrize("value", [{"step 0": 8}, [8, 8, 4, 1], 8])
 def test_a_list_of_the_wrong_length_is_told_how_many(value: object) -> None:
     with pytest.raises(LessonError, match=r"wants \[…, …, …, …, …\], not "):
@@ -111,11 +119,11 @@ def test_a_tuple_is_as_good_as_a_list_and_a_refused_guess_leaves_the_last_one(
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_question_has_a_number_and_a_reason_for_each_object(name: str) -> None:
+def test_every_question_has_an_allowed_answer_and_a_reason_for_each_object(name: str) -> None:
     question = QUESTIONS[name]
     answer = question.answer()
     assert tuple(answer.actual) == question.objects == tuple(answer.why)
-    assert all(type(number) is int for number in answer.actual.values())
+    assert question.parse(list(answer.actual.values()) if question.ordered else dict(answer.actual)) == answer.actual
     assert all(answer.why.values())
     assert question.asks.endswith("?") and "\n" not in question.request
 
@@ -127,12 +135,12 @@ def test_a_settlement_is_the_same_words_as_text_and_as_html(name: str) -> None:
     text, html = repr(settlement), settlement._repr_html_()
     for reason in settlement.answer.why.values():
         assert reason in text
-        assert reason.replace("'", "&#x27;") in html
+        assert escape(reason) in html
     assert html.count('<img alt="Token budget ') == len(settlement.answer.steps)
 
 
-def test_the_answers_are_those_of_the_lesson() -> None:
-    answers = {name: list(question.answer().actual.values()) for name, question in QUESTIONS.items()}
+def test_the_answers_of_the_budget_planner_are_those_of_the_lesson() -> None:
+    answers = {q.name: list(q.answer().actual.values()) for q in budget_planner.QUESTIONS}
     assert answers == {
         "worked_example": [4, 4],
         "long_prompt": [8, 8, 4, 1, 1],
@@ -146,8 +154,8 @@ def test_the_answers_are_those_of_the_lesson() -> None:
     }
 
 
-def test_the_lesson_imports_neither_torch_nor_matplotlib() -> None:
-    code = "import sys; from minivllm.lesson import *; print(sorted({'torch', 'matplotlib'} & set(sys.modules)))"
+def test_the_lesson_imports_no_torch_matplotlib_or_ipywidgets() -> None:
+    code = "import sys; from minivllm.lesson import *; print(sorted({'torch', 'matplotlib', 'ipywidgets'} & set(sys.modules)))"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert (run.stdout, run.stderr) == ("[]\n", "")
 

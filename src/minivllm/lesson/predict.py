@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any
 
 from minivllm.lesson.errors import LessonError
@@ -68,7 +69,11 @@ def settle(name: str) -> None:
 
 def _question(name: str) -> Question:
     if name not in QUESTIONS:
-        raise LessonError(f"there is no question {name!r}; the questions are {', '.join(QUESTIONS)}")
+        near = get_close_matches(str(name), QUESTIONS, n=3, cutoff=0.5)
+        raise LessonError(
+            f"there is no question {name!r}; "
+            + (f"did you mean {' or '.join(map(repr, near))}?" if near else "copy the name from its predict(…) cell")
+        )
     return QUESTIONS[name]
 
 

@@ -111,7 +111,24 @@ def with_outputs_and_scripts(room: Room, folder: Path) -> Points:
     return _write(folder, notebook)
 
 
+def a_lone_surrogate_in_the_text(room: Room, folder: Path) -> Points:
+    notebook = room.solved()
+    notebook.cells[0].source += " \ud800"
+    (folder / f"{NOTEBOOK}.ipynb").write_text(json.dumps(notebook), encoding="utf-8")
+    return FULL
+
+
+def metadata_of_other_types(room: Room, folder: Path) -> Points:
+    notebook = json.loads(json.dumps(room.solved()))
+    notebook["cells"][0]["metadata"] = {"nbgrader": "yes", "tags": "setup", "lang": ["en"]}
+    notebook["metadata"] = {"kernelspec": 3, "widgets": [], "language_info": "python"}
+    (folder / f"{NOTEBOOK}.ipynb").write_text(json.dumps(notebook), encoding="utf-8")
+    return FULL
+
+
 FAIR = (
+    a_lone_surrogate_in_the_text,
+    metadata_of_other_types,
     good,
     a_test_cell_deleted,
     graded_cell_duplicated,

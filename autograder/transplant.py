@@ -1,0 +1,195 @@
+"""A student's answers in the released notebook, whatever happened to the notebook that they stood in.
+
+Released cells stand as they were released, answers in their cells, and the student's own cells at their places. What
+an answer uses of other cells stands in a cell before it that is run with it (`NEEDED_BY` in its metadata).
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import nbformat.v4
+
+from autograder.answers import Answer, find
+from autograder.handed_in import Cell
+from autograder.likeness import text_of
+from autograder.notes import Note, quoted
+from autograder.own_code import needed, own_names, same_code
+from autograder.pairing import Pairing
+from autograder.released import Released, ReleasedCell, text_print
+
+NEEDED_BY = "needed_by"
+MAX_OWN_CELLS = 300
+MAX_OWN_TEXT = 1_000_000  # characters
+MIN_UNPLACED = 20  # characters
+MAX_UNPLACED = 10
+MAX_LINES_SHOWN = 3
+
+
+class Transplant:
+    """The result is `notebook`, which nbgrader takes, and `notes`."""
+
+    def __init__(self, released: Released, cells: Sequence[Cell]) -> None:
+        self.notes: list[Note] = []
+        self._released = released
+        self._pairing = Pairing(released, cells)
+        self.answers = {cell.number: find(cell, self._pairing) for cell in _code_first(released)}
+        self._pairing.pair_free_cells()
+        for cell in released.cells:
+            if cell.role == "answer" and cell.graded:
+                self._tell_of_answer(cell, self.answers[cell.number])
+            elif cell.role in ("test", "setup"):
+                self._tell_of_change(cell)
+        self._tell_of_unplaced()
+        self.notebook = self._built()
+
+    # --- what is told -----------------------------------------------------------------------------------------------
+
+    def _note(self, kind: str, cell: ReleasedCell, text: str, kept: str = "", other: str = "") -> None:
+        self.notes.append(Note(kind, text, self._released.name, cell.name, kept=quoted(kept), other=quoted(other)))
+
+    def _tell_of_answer(self, cell: ReleasedCell, answer: Answer) -> None:
+        for repair in answer.repairs:
+            self._note("repaired", cell, f"the cell {cell.name} {repair}")
+        for other in answer.others:
+            told = f"{cell.name} was filled in twice, in different ways: one was taken, a person has to look at both"
+            self._note("flagged", cell, told, answer.text, other)
+        if not answer.indexes:
+            self._note("edited", cell, f"the cell {cell.name} is gone and counts as blank", cell.source)
+
+    def _tell_of_change(self, cell: ReleasedCell) -> None:
+        index = self._pairing.where(cell.number)
+        if index is None:
+            self._note("edited", cell, f"the cell {cell.name} is gone; the course's own was used", cell.source)
+            return
+        mine = self._pairing.cells[index]
+        if mine.kind != cell.kind:
+            told = f"the cell {cell.name} was made a {mine.kind} cell; the course's own was used"
+            self._note("edited", cell, told, cell.source, mine.source)
+        elif text_print(mine.source) != cell.print:
+            told = f"the cell {cell.name} was changed ({_difference(cell.source, mine.source)})"
+            self._note("edited", cell, f"{told}; the course's own was used", cell.source, mine.source)
+
+    def _tell_of_unplaced(self) -> None:
+        """Where a graded answer is missing, the student's own cells could hold it."""
+        for kind, what in (("code", "code"), ("markdown", "text")):
+            blank = [
+                cell
+                for cell in self._released.cells
+                if cell.graded
+                and cell.role == "answer"
+                and cell.kind == kind
+                and self._released.is_blank(self.answers[cell.number].text)
+            ]
+            texts = [text for index in self._pairing.own() if (text := self._of_kind(index, kind))]
+            if not blank or not texts:
+                continue
+            told = f"{blank[0].name} is blank, and the student's own cells hold {what} that found no place"
+            other = "\n\n".join(texts[:MAX_UNPLACED])
+            more = len(texts) - MAX_UNPLACED
+            self._note("flagged", blank[0], told, blank[0].source, f"{other}\n[{more} more]" if more > 0 else other)
+
+    def _of_kind(self, index: int, kind: str) -> str:
+        mine = self._pairing.cells[index]
+        text = text_of(mine.source, mine.kind)
+        found = mine.source if kind == "code" and (mine.kind == "code" or own_names(mine.source)) else ""
+        found = (text or "") if kind == "markdown" else found
+        return found.strip() if len(found.strip()) >= MIN_UNPLACED else ""
+
+    # --- what is built ----------------------------------------------------------------------------------------------
+
+    def _built(self) -> Any:
+        notebook = self._released.fresh()
+        extra = self._own_cells()
+        cells = list(extra[-1])
+        for cell, target in zip(self._released.cells, notebook.cells, strict=True):
+            if cell.role == "answer":
+                cells += self._needed(cell)
+                target.source = self.answers[cell.number].text
+                pictures = {k: v for i in self.answers[cell.number].indexes for k, v in self._cell(i).pictures.items()}
+                if pictures and cell.kind == "markdown":
+                    target.attachments = pictures
+            index = self._pairing.where(cell.number)
+            if cell.role == "free" and cell.kind == "code" and index is not None:
+                target.source = self._cell(index).source
+            cells += [target, *extra[cell.number]]
+        notebook.cells = cells
+        return notebook
+
+    def _cell(self, index: int) -> Cell:
+        return self._pairing.cells[index]
+
+    def _own_cells(self) -> dict[int, list[Any]]:
+        """The student's own cells by the number of the released cell that they follow."""
+        after: dict[int, list[Any]] = defaultdict(list)
+        last, kept, size = -1, 0, 0
+        for index, mine in enumerate(self._pairing.cells):
+            known = self._pairing.number.get(index, self._pairing.used.get(index))
+            if known is not None:
+                last = known
+            if not self._pairing.is_own(index) or not mine.source.strip():
+                continue
+            size += len(mine.source)
+            kept += 1
+            if kept <= MAX_OWN_CELLS and size <= MAX_OWN_TEXT:
+                after[last].append(_new_cell(mine, kept))
+        if kept > MAX_OWN_CELLS or size > MAX_OWN_TEXT:
+            told = f"it has {kept} cells of the student's own: the first {sum(map(len, after.values()))} are shown"
+            self.notes.append(Note("repaired", told, self._released.name))
+        return after
+
+    def _needed(self, cell: ReleasedCell) -> Iterator[Any]:
+        answer = self.answers[cell.number]
+        if cell.kind != "code" or not answer.indexes or self._released.is_blank(answer.text):
+            return
+        graded = (own_names(each.text) for n, each in self.answers.items() if n != cell.number)
+        sources = [(i, source) for i in range(len(self._pairing.cells)) if (source := self._other_code(i))]
+        end = max(answer.indexes)
+        before = [source for index, source in sources if index < end]
+        after = [source for index, source in sources if index > end]
+        text = needed(answer.text, before, after, frozenset().union(*graded))
+        if text:
+            made: Any = nbformat.v4.new_code_cell(text)  # type: ignore[no-untyped-call]
+            made.id = f"needed-{cell.number}"
+            made.metadata["minivllm"] = {NEEDED_BY: cell.grade_id}
+            yield made
+
+    def _other_code(self, index: int) -> str:
+        """The code in a cell that is neither an answer nor run anyway."""
+        number = self._pairing.number.get(index)
+        if index in self._pairing.used or self._cell(index).kind != "code":
+            return ""
+        if number is None or self._released.cells[number].role == "free":
+            return self._cell(index).source
+        return self._pairing.written(index)
+
+
+def _code_first(released: Released) -> list[ReleasedCell]:
+    return sorted((cell for cell in released.cells if cell.role == "answer"), key=lambda cell: cell.kind != "code")
+
+
+def _new_cell(mine: Cell, number: int) -> Any:
+    make = {"code": nbformat.v4.new_code_cell, "raw": nbformat.v4.new_raw_cell}.get(
+        mine.kind, nbformat.v4.new_markdown_cell
+    )
+    made = make(mine.source)
+    made.id = f"own-{number}"
+    made.metadata.tags = ["own"]
+    if mine.pictures and mine.kind == "markdown":
+        made.attachments = mine.pictures
+    return made
+
+
+def _difference(released: str, mine: str) -> str:
+    old, new = ([line.strip() for line in text.splitlines()][:400] for text in (released, mine))
+    lines = [line for line in difflib.ndiff(old, new) if line[:1] in "-+" and line[2:].strip()]
+    gone = [line[2:][:100] for line in lines if line[0] == "-"]
+    come = [line[2:][:100] for line in lines if line[0] == "+"]
+    said = [f"gone: {'; '.join(gone[:MAX_LINES_SHOWN])}"] if gone else []
+    said += [f"new: {'; '.join(come[:MAX_LINES_SHOWN])}"] if come else []
+    if same_code(released, mine):
+        said.append("layout or comments only")
+    return ", ".join(said) or "its layout"
