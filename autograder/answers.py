@@ -13,7 +13,7 @@ from autograder.pairing import ALIKE, Pairing
 from autograder.released import ReleasedCell, labels
 
 VERY_ALIKE = 0.7
-MAX_PARTS = 4
+MAX_PARTS = 8
 MIN_TEXT = 2  # characters of a text that can be an answer
 
 
@@ -79,7 +79,7 @@ def _code(cell: ReleasedCell, pairing: Pairing) -> Answer:
 
 
 def _readable(pairing: Pairing) -> list[int]:
-    return [index for index in range(len(pairing.cells)) if index not in pairing.copies and index not in pairing.used]
+    return [index for index in range(len(pairing.cells)) if index not in pairing.copies]
 
 
 def _version(index: int, cell: ReleasedCell, pairing: Pairing, here: bool) -> _Version | None:
@@ -107,7 +107,8 @@ def _joined(index: int, pairing: Pairing) -> tuple[str, tuple[int, ...]] | None:
         return None
     broken = not parses(cells[index].source)
     for end in range(index + 1, min(index + MAX_PARTS, len(cells))):
-        if end in pairing.number or end in pairing.copies or end in pairing.used or cells[end].kind != "code":
+        known = end in pairing.number or end in pairing.copies or end in pairing.used
+        if known or (cells[end].kind != "code" and cells[end].source.strip()):
             return None
         broken = broken or not parses(cells[end].source)
         text = "\n".join(each.source for each in cells[index : end + 1])
@@ -207,8 +208,8 @@ def _add_near(answer: Answer, has_text: bool, cell: ReleasedCell, pairing: Pairi
     near = [i for i in pairing.window(cell.number) if pairing.is_own(i) and i not in answer.indexes]
     others = set(answer.others)
     texts = {i: text for i in near if (text := _text(i, pairing)) and not blank(text) and text.strip() not in others}
-    if not texts and not has_text and (far := _far(cell, pairing)) is not None:
-        texts = {far: _text(far, pairing) or ""}
+    if not has_text and (far := _far(cell, pairing)) is not None:
+        texts = {far: _text(far, pairing) or ""} | texts
     if not texts:
         return
     lost = not pairing.claims[cell.grade_id]

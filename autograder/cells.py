@@ -1,7 +1,7 @@
 """A notebook's test cells, run here against student code that runs elsewhere: what nbgrader reads points from.
 
 The instructor's notebook says what is run and in which order: cells with the tag ``setup``, cells that students fill
-in, and test cells. Of a submission only the sources of the filled-in cells count.
+in, and test cells. Of a submission the sources of the filled-in cells count, and what these use of other cells.
 """
 
 from __future__ import annotations
@@ -60,11 +60,17 @@ class Executed:
     """Tests that stopped with an error of their own."""
 
 
+def needed_by(grade_id: str) -> str:
+    """Where `execute` looks in the answers for what the answer of this cell uses of other cells."""
+    return f"{grade_id} uses"
+
+
 def execute(master: NotebookNode, answers: Mapping[str, str]) -> Executed:
     """Run the graded part of the instructor's notebook `master` with `answers`, sources by grade id."""
     executed = Executed()
     if not any(cell.cell_type == "code" and utils.is_grade(cell) for cell in master.cells):
         return executed
+    graded = _graded_solutions(master)
     with Student("__main__", EXERCISE_SECONDS) as student:
         namespace = Namespace(student.call)
         for number, cell in enumerate(master.cells):
@@ -74,13 +80,29 @@ def execute(master: NotebookNode, answers: Mapping[str, str]) -> Executed:
             if SETUP in cell.metadata.get("tags", ()):
                 ran = student.run(f"setup {number}", cell.source)
                 executed.faults += [f"a set-up cell stopped with {ran.error}"] if ran.error else []
-            elif utils.is_solution(cell) and grade_id in answers:
+            elif grade_id in graded and grade_id in answers:
                 student.restart_clock()
+                if needed_by(grade_id) in answers:
+                    student.run(needed_by(grade_id), answers[needed_by(grade_id)])
                 executed.outputs[grade_id] = _ending(student.run(grade_id, answers[grade_id]))
             elif utils.is_grade(cell):
                 executed.outputs[grade_id] = _tested(cell.source, grade_id, namespace, student, executed.faults)
         executed.seen = student.seen
     return executed
+
+
+def _graded_solutions(master: NotebookNode) -> set[str]:
+    """The cells to fill in that a test cell needs, by names in the instructor's notebook; the others are practice."""
+    wanted: set[str] = set()
+    graded = set()
+    for cell in reversed(master.cells):
+        if cell.cell_type != "code" or not (utils.is_grade(cell) or utils.is_solution(cell)):
+            continue
+        code = compile(cell.source, TEST, "exec", dont_inherit=True)
+        if utils.is_grade(cell) or not wanted.isdisjoint(_names(code, "STORE_NAME")):
+            wanted |= _read_names(code)
+            graded |= set() if utils.is_grade(cell) else {cell.metadata["nbgrader"]["grade_id"]}
+    return graded
 
 
 def _ending(ran: Ran) -> list[NotebookNode]:
@@ -161,8 +183,11 @@ def _stand_ins(source: str, namespace: Namespace, student: Student, calls: list[
 
 def _read_names(code: types.CodeType) -> set[str]:
     nested = (const for const in code.co_consts if isinstance(const, types.CodeType))
-    mine = {i.argval for i in dis.get_instructions(code) if i.opname in ("LOAD_NAME", "LOAD_GLOBAL")}
-    return set(itertools.chain(mine, *map(_read_names, nested)))
+    return set(itertools.chain(_names(code, "LOAD_NAME", "LOAD_GLOBAL"), *map(_read_names, nested)))
+
+
+def _names(code: types.CodeType, *instructions: str) -> set[str]:
+    return {i.argval for i in dis.get_instructions(code) if i.opname in instructions}
 
 
 def _function(name: str, call: Call, calls: list[str]) -> Any:

@@ -9,6 +9,7 @@ interrupted run has left is taken up where it stopped.
 
 from __future__ import annotations
 
+import copy
 import logging
 import multiprocessing
 import multiprocessing.connection
@@ -70,7 +71,7 @@ class Classroom:
         self.root = Path(self._directories.autograded_directory).parent
         self.submitted = Path(self._directories.submitted_directory)
         self.sources = Path(self._directories.source_directory) / lesson
-        staging = Config(self.config)
+        staging = copy.deepcopy(self.config)
         staging.CourseDirectory.submitted_directory = str(self.root / "staged")
         self._nbgrader = NbGraderAPI(config=staging)
         self._nbgrader.log.handlers[:] = [logging.NullHandler()]
@@ -193,8 +194,8 @@ def _fault_of_name(student: str, folder: Path) -> str:
         student.encode("utf-8")
     except UnicodeEncodeError:
         return "the student's folder has a name that is no text: rename it"
-    if student.strip() != student or any(character < " " or character in "*?[]" for character in student):
-        return "the student's folder has a name with spaces around it or with one of * ? [ ]: rename it"
+    if student.strip() != student or any(character < " " or character in "*?[]<>" for character in student):
+        return "the student's folder has a name with spaces around it or with one of * ? [ ] < >: rename it"
     return ""
 
 
@@ -256,8 +257,8 @@ def _end(process: BaseProcess) -> None:
 def _work(sources: Path, folder: Path, student: str, staged: Path, record_path: Path) -> None:
     """In the worker. Its sandbox ends with it, and it ends with the class, whom Ctrl-C is for."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    _, most = resource.getrlimit(resource.RLIMIT_AS)
-    resource.setrlimit(resource.RLIMIT_AS, (WORKER_MEMORY, most))
+    _, most = resource.getrlimit(resource.RLIMIT_DATA)
+    resource.setrlimit(resource.RLIMIT_DATA, (WORKER_MEMORY, most))
     record_path.unlink(missing_ok=True)
     try:
         record = submission.grade_submission(folder, student, sources, staged)

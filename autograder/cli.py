@@ -7,13 +7,15 @@ The course
                                                  points and the first message of versions in files
 \b
 A class, with nbgrader's own commands; students may hand in either edition
-  nbgrader generate_assignment lesson-2 --force  write the gradebook (and course/en again)
+  python -m autograder release en                build, and write the gradebook; zh: the Chinese edition
   nbgrader zip_collect lesson-2                  or copy the notebooks to
                                                  classroom/submitted/STUDENT/lesson-2/
   python -m autograder grade                     points for the code, with all cores, in a sandbox
-  jupyter lab                                    read Q1 in the formgrader
-  nbgrader generate_feedback lesson-2            classroom/feedback/STUDENT/lesson-2/
-  nbgrader export --to grades.csv                one row a student
+  jupyter lab                                    read Q1-Q3 and the findings in the formgrader
+  python -m autograder report                    the class on a page, feedback, a table; --final when all is read
+\b
+  python -m autograder demo                      a small class, graded: right, wrong, broken and hostile submissions
+  python -m autograder doctor                    what of this machine grading can use
 \b
 classroom/ holds the class; the environment variable MINIVLLM_CLASSROOM names another folder.
 """
@@ -34,7 +36,9 @@ from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
+from autograder.commands import COMMANDS
 from autograder.parts import Report
+from autograder.rubric.cli import score_answers
 from minivllm.cli import UsageError, run
 
 app = typer.Typer(
@@ -116,6 +120,11 @@ def build_course() -> None:
         raise UsageError(str(error)) from None
     for path in released:
         print(path.relative_to(CLONE))
+
+
+for command in COMMANDS:
+    app.command(command.__name__)(command)
+app.command("score-answers")(score_answers)
 
 
 def print_json(file: Path, report: Report, of: float) -> None:

@@ -17,19 +17,24 @@ from nbgrader import utils
 
 from autograder.course import CLONE
 from autograder.shown import as_html
-from autograder.verdict import PARTS, Part, Verdict
+from autograder.verdict import PARTS, Part, Verdict, idea
 
 PAGES = Path(__file__).with_name("pages")
+PLANNER, PREFIX, PREEMPTION, GPU = "1-budget-planner", "2-prefix-match", "4-preemption", "5-on-the-gpu"
 READ_AGAIN = {
-    "planner": (("1-budget-planner", 3), ("1-budget-planner", 4), ("1-budget-planner", 5)),
-    "boundaries": (("1-budget-planner", 1), ("1-budget-planner", 7)),
-    "mapping": (("1-budget-planner", 9), ("1-budget-planner", 8)),
-    "q1": (("1-budget-planner", 1), ("1-budget-planner", 4), ("1-budget-planner", 8)),
-    "q2": (("2-prefix-match", 1), ("2-prefix-match", 4), ("2-prefix-match", 7)),
-    "q3": (("4-preemption", 2), ("4-preemption", 3), ("4-preemption", 10)),
-    "findings": (("5-on-the-gpu", -1),),
+    "planner": (
+        (PLANNER, "Chunked prefill and decode"),
+        (PLANNER, "Verification and what a rejection gives back"),
+        (PLANNER, "RUNNING before WAITING"),
+    ),
+    "boundaries": ((PLANNER, "Your planner"),),
+    "mapping": ((PLANNER, "In the source"),),
+    "q1": ((PLANNER, "Verification and what a rejection gives back"), (PLANNER, "Your planner beside the engine")),
+    "q2": ((PREFIX, "The hash chain"), (PREFIX, "Why one position has to run"), (PREFIX, "What a lookup changes")),
+    "q3": ((PREEMPTION, "What is kept, what is lost"), (PREEMPTION, "Coming back"), (PREEMPTION, "Thrash, measured")),
+    "findings": ((GPU, "Before you leave: three findings"),),
 }
-"""Which sections (the headings ``##`` of a notebook, from 0) belong to a part."""
+"""Which sections belong to a part, by their heading in English."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +56,7 @@ def page_of(verdict: Verdict, lesson: str, base: str = "", course: Path = CLONE 
             t=texts,
             parts=PARTS,
             by_person=lambda part: _by_person(verdict, part),
-            waits=", ".join(texts["parts"][part.name] for part in verdict.waits),
+            waits=texts["and"].join(texts["parts"][part.name] for part in verdict.waits),
             lost=[(part, *_why(verdict, part, texts)) for part in PARTS if _loses(verdict, part)],
             links=[(link.text, link.notebook, base + link.address) for link in _links(verdict, lesson, course)],
             notes=[note for note in verdict.notes if note.kind != "flagged" or note.other],
@@ -66,7 +71,7 @@ def environment() -> Environment:
         loader=FileSystemLoader(PAGES), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     pages.filters["number"] = lambda number: f"{number:g}"
-    pages.globals["style"] = Markup((PAGES / "style.css").read_text(encoding="utf-8"))  # noqa: S704
+    pages.globals["style"] = Markup((PAGES / "style.css").read_text(encoding="utf-8"))
     return pages
 
 
@@ -90,22 +95,23 @@ def _why(verdict: Verdict, part: Part, texts: Any) -> tuple[list[str], Markup | 
     cells = [verdict.cells[name] for name in part.cells if name in verdict.cells]
     if any(cell.blank for cell in cells) or not cells:
         return [texts["handed_in_blank"]], None
-    sentences = [text for name in part.cells for text in verdict.told.get(name, ()) if not text.startswith("not so:")]
+    told = [sentence for name in part.cells for sentence in verdict.told.get(name, ())]
+    sentences = list({idea(sentence): sentence for sentence in reversed(told)}.values())[::-1]  # an example of each
     comments = [cell.comment for cell in cells if cell.comment]
     if not sentences and not comments:
         sentences = [texts["no_sentence"]]
-    return list(dict.fromkeys(sentences)), Markup(as_html("\n\n".join(comments))) if comments else None  # noqa: S704
+    return sentences, Markup(as_html("\n\n".join(comments))) if comments else None
 
 
 def _links(verdict: Verdict, lesson: str, course: Path) -> Iterator[Link]:
     seen = set()
     for part in PARTS:
-        for place in READ_AGAIN[part.name] if _loses(verdict, part) else ():
-            if place not in seen:
-                seen.add(place)
-                notebook, number = place
-                headings = sections(course / verdict.edition / lesson / f"{notebook}.ipynb")
-                yield Link(headings[number], notebook, f"{notebook}.ipynb#{headings[number].replace(' ', '-')}")
+        for notebook, heading in READ_AGAIN[part.name] if _loses(verdict, part) else ():
+            if (notebook, heading) not in seen:
+                seen.add((notebook, heading))
+                number = sections(course / "en" / lesson / f"{notebook}.ipynb").index(heading)
+                text = sections(course / verdict.edition / lesson / f"{notebook}.ipynb")[number]
+                yield Link(text, notebook, f"{notebook}.ipynb#{text.replace(' ', '-')}")
 
 
 @cache

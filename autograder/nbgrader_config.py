@@ -5,6 +5,7 @@ The class's own files (gradebook.db, submitted/, autograded/, feedback/) live in
 variable MINIVLLM_CLASSROOM says.
 """
 
+import importlib.util
 import os
 import sys
 from pathlib import Path
@@ -14,6 +15,10 @@ from autograder.provisioner import NAME, register
 
 # nbgrader calls `alembic` by its bare name; it stands beside this interpreter, activated or not.
 os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+# The formgrader takes MathJax from here instead of the internet, where it is installed.
+if importlib.util.find_spec("jupyter_server_mathjax"):
+    templates = str(CLONE / "autograder" / "jupyter")
+    os.environ["JUPYTER_PATH"] = os.pathsep.join([templates, os.environ.get("JUPYTER_PATH", "")]).rstrip(os.pathsep)
 
 c = get_config()
 configure(c)

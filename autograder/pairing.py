@@ -8,8 +8,8 @@ from dataclasses import replace
 
 from autograder.handed_in import Cell
 from autograder.likeness import likeness
-from autograder.own_code import added
-from autograder.released import Released, ReleasedCell, text_print
+from autograder.own_code import added, parses
+from autograder.released import Released, ReleasedCell, labels, text_print
 
 ALIKE = 0.5
 MIN_MERGED = 40  # characters of a released cell that is looked for inside others
@@ -122,8 +122,20 @@ def unmerged(released: Released, cells: Sequence[Cell]) -> Iterable[Cell]:
         for cell in released.cells
         if cell.role != "answer" and cell.print not in there and len(cell.source) >= MIN_MERGED
     ]
+    known = frozenset().union(*(each for templates in released.labels.values() for each in templates))
     for cell in cells:
-        yield from _parts(cell, missing)
+        for part in _code_and_text(cell, known):
+            yield from _parts(part, missing)
+
+
+def _code_and_text(cell: Cell, known: frozenset[str]) -> Iterable[Cell]:
+    """A text answer's labels below code that is none together with them: two cells that were merged."""
+    if cell.kind == "code" and len(labels(cell.source) & known) > 1 and not parses(cell.source):
+        lines = cell.source.split("\n")
+        start = next((n for n, line in enumerate(lines) if line.startswith("**") and labels(line) & known), 0)
+        if start and parses(code := "\n".join(lines[:start]).rstrip("\n")):
+            return [replace(cell, source=code), Cell("markdown", "\n".join(lines[start:]), number=cell.number)]
+    return [cell]
 
 
 def _parts(cell: Cell, missing: list[ReleasedCell]) -> Iterable[Cell]:

@@ -18,7 +18,7 @@ import psutil  # type: ignore[import-untyped]
 from autograder.sandbox import PROCESSES, sandbox
 
 MAX_REPLY = 16 << 20  # bytes
-MEMORY = 4 << 30  # bytes, all its processes together
+MEMORY = 3 << 30  # bytes, all its processes together
 RUNNING = 100  # of its processes at a time
 LOOK_EVERY = 0.25  # seconds
 LOOP = "look for a loop that never ends"

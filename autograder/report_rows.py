@@ -39,7 +39,7 @@ class ClassRows:
     ) -> None:
         self._progress.stop()
         ungraded = sum(row.points is None for row in self._rows)
-        unchanged = sum(row.unchanged for row in self._rows)
+        unchanged = sum(row.unchanged and row.points is not None for row in self._rows)
         said = [f"{len(self._rows) - ungraded - unchanged} graded", f"{unchanged} unchanged", f"{ungraded} not graded"]
         seconds = time.monotonic() - self._started
         self._console.print(

@@ -7,7 +7,6 @@ tool shows it. Pages that nbconvert makes of it clean their Markdown once more (
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +30,7 @@ PICTURES = ("image/png", "image/jpeg", "image/gif")
 PICTURE = re.compile(rf"data:(?:{'|'.join(PICTURES)});base64,[A-Za-z0-9+/=]+")
 ATTACHED = "attachment:"
 KERNELSPEC = {"name": "python3", "display_name": "Python 3", "language": "python"}
-Attachments = Mapping[str, Mapping[str, str]]
+Attachments = dict[str, dict[str, str]]
 
 
 @pass_context

@@ -19,11 +19,13 @@ from nbformat import NotebookNode
 from nbgrader import utils
 
 from autograder import honesty
-from autograder.cells import Executed, execute
+from autograder.cells import Executed, execute, needed_by
 from autograder.intake import MAX_BYTES, Note, intake
 from autograder.suggestions import edition_of, suggest
+from autograder.transplant import NEEDED_BY
 from minivllm.lesson import encoding, outcome
 
+TIMESTAMP = "timestamp.txt"
 GRADER = (Path(__file__).parent, Path(outcome.__file__), Path(encoding.__file__))
 
 
@@ -77,11 +79,25 @@ def grade_submission(folder: Path, student: str, sources: Path, staged: Path) ->
         record.notebooks[name] = {"key": key, "outputs": executed.outputs, "suggestions": suggest(notebook)}
         record.notes += honesty.in_run(name, executed.seen)
         record.notes += [Note("flagged", f"a test failed, not the answer: {fault}", name) for fault in executed.faults]
+    record.notes += _take_timestamp(folder / TIMESTAMP, staged / TIMESTAMP)
     if not record.notebooks:
         reasons = [note.text for note in record.notes if note.kind == "refused"]
         record.failed = "; ".join(reasons[:3]) or "no notebook was handed in"
     record.seconds = round(time.monotonic() - started, 2)
     return record
+
+
+def _take_timestamp(path: Path, staged: Path) -> list[Note]:
+    """When it was handed in, as `nbgrader collect` has written it down."""
+    if not os.path.lexists(path):
+        return []
+    try:
+        text = _content(path)[:100].decode("ascii").strip()
+        utils.parse_utc(text)
+    except (ValueError, OverflowError):
+        return [Note("flagged", f"{TIMESTAMP} says no time: whether it was late is not known")]
+    staged.write_text(f"{text}\n", encoding="ascii")
+    return []
 
 
 def executed_with(master: NotebookNode, notebook: NotebookNode) -> tuple[Executed, str]:
@@ -95,9 +111,11 @@ def key_of(master: NotebookNode, notebook: NotebookNode) -> str:
 
 
 def answers(notebook: NotebookNode) -> dict[str, str]:
-    """The sources of the filled-in code cells by grade id."""
-    filled_in = [cell for cell in notebook.cells if cell.cell_type == "code" and utils.is_solution(cell)]
-    return {cell.metadata["nbgrader"]["grade_id"]: cell.source for cell in filled_in}
+    """The sources of the filled-in code cells by grade id, and of what they use (`autograder.cells.needed_by`)."""
+    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    used = {cell.metadata.get("minivllm", {}).get(NEEDED_BY): cell.source for cell in code}
+    found = {needed_by(grade_id): source for grade_id, source in used.items() if grade_id}
+    return found | {cell.metadata["nbgrader"]["grade_id"]: cell.source for cell in code if utils.is_solution(cell)}
 
 
 def read(path: Path) -> NotebookNode:

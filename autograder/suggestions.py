@@ -20,13 +20,10 @@ from autograder.shown import harmless
 QUESTIONS = {"q1_answer": "Q1", "q2_answer": "Q2", "q3_answer": "Q3"}
 """The rubric of a cell, by grade id."""
 HAN = re.compile("[\u4e00-\u9fff]")
-OPENING = {
-    "en": "Suggested {points}, confidence {confidence:.0%}.",
-    "zh": "建议 {points} 分，置信度 {confidence:.0%}。",
-}
+SURE = {"en": "Confidence {confidence:.0%}.", "zh": "置信度 {confidence:.0%}。"}
 UNSURE = {
-    "en": "No suggestion: a person has to read this one closely (a guess: {points}, confidence {confidence:.0%}).",
-    "zh": "不作建议：这份答案需要由人细读（猜测 {points} 分，置信度 {confidence:.0%}）。",
+    "en": "Confidence {confidence:.0%}: too unsure to fill in points. A person has to read this answer closely.",
+    "zh": "置信度 {confidence:.0%}：把握不足，不填分。这份答案需要由人细读。",
 }
 
 
@@ -46,9 +43,8 @@ class Suggested:
     @classmethod
     def of(cls, question: str, text: str, language: str) -> Suggested:
         found = score(question, text)
-        opening = (UNSURE if found.abstains else OPENING)[language]
-        told = opening.format(points=f"{found.points:g}", confidence=found.confidence)
-        comment = harmless(f"{told}\n\n{found.comment(language)}".strip())
+        sure = (UNSURE if found.abstains else SURE)[language].format(confidence=found.confidence)
+        comment = harmless(f"{found.comment(language)}\n\n{sure}")
         points = None if found.abstains else found.points
         chain, veto = found.dimensions["chain"].label, found.veto or ""
         return cls(points, found.points, found.confidence, chain, veto, comment, digest(text))

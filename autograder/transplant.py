@@ -15,15 +15,16 @@ import nbformat.v4
 
 from autograder.answers import Answer, find
 from autograder.handed_in import Cell
-from autograder.likeness import text_of
+from autograder.likeness import likeness, text_of
 from autograder.notes import Note, quoted
-from autograder.own_code import needed, own_names, same_code
+from autograder.own_code import needed, own_names, parses, same_code
 from autograder.pairing import Pairing
 from autograder.released import Released, ReleasedCell, text_print
 
 NEEDED_BY = "needed_by"
 MAX_OWN_CELLS = 300
 MAX_OWN_TEXT = 1_000_000  # characters
+PIECE = 0.6  # of its words stand in the released cell
 MIN_UNPLACED = 20  # characters
 MAX_UNPLACED = 10
 MAX_LINES_SHOWN = 3
@@ -57,8 +58,23 @@ class Transplant:
         for other in answer.others:
             told = f"{cell.name} was filled in twice, in different ways: one was taken, a person has to look at both"
             self._note("flagged", cell, told, answer.text, other)
+        for index in self._left_over(cell):
+            told = f"a part of the notebook that may belong to {cell.name} found no place: a person has to look"
+            self._note("flagged", cell, told, answer.text, self._cell(index).source)
         if not answer.indexes:
             self._note("edited", cell, f"the cell {cell.name} is gone and counts as blank", cell.source)
+
+    def _left_over(self, cell: ReleasedCell) -> list[int]:
+        """Own cells with the answer's id, and pieces of its code."""
+        answer, found = self.answers[cell.number], []
+        for index in self._pairing.own():
+            text = self._cell(index).source
+            if self._released.is_blank(text) or text.strip() in answer.text or text in answer.others:
+                continue
+            claims = index in self._pairing.claims[cell.grade_id]
+            piece = cell.kind == "code" and likeness(text, cell.source) >= PIECE and not parses(text)
+            found += [index] if claims or (piece and len(text) >= MIN_UNPLACED) else []
+        return found[:MAX_UNPLACED]
 
     def _tell_of_change(self, cell: ReleasedCell) -> None:
         index = self._pairing.where(cell.number)
@@ -84,20 +100,27 @@ class Transplant:
                 and cell.kind == kind
                 and self._released.is_blank(self.answers[cell.number].text)
             ]
-            texts = [text for index in self._pairing.own() if (text := self._of_kind(index, kind))]
-            if not blank or not texts:
+            if not blank:
+                continue
+            names = frozenset().union(*(cell.targets for cell in blank))
+            texts = [text for i in range(len(self._pairing.cells)) if (text := self._unplaced(i, kind, names))]
+            if not texts:
                 continue
             told = f"{blank[0].name} is blank, and the student's own cells hold {what} that found no place"
             other = "\n\n".join(texts[:MAX_UNPLACED])
             more = len(texts) - MAX_UNPLACED
             self._note("flagged", blank[0], told, blank[0].source, f"{other}\n[{more} more]" if more > 0 else other)
 
-    def _of_kind(self, index: int, kind: str) -> str:
+    def _unplaced(self, index: int, kind: str, names: frozenset[str]) -> str:
+        """The text in a cell that could be an answer of this kind, with these names in it if it is code."""
         mine = self._pairing.cells[index]
-        text = text_of(mine.source, mine.kind)
-        found = mine.source if kind == "code" and (mine.kind == "code" or own_names(mine.source)) else ""
-        found = (text or "") if kind == "markdown" else found
-        return found.strip() if len(found.strip()) >= MIN_UNPLACED else ""
+        if kind == "code":
+            named = any(name in mine.source for name in names) and index not in self._pairing.number
+            could_be = named or (self._pairing.is_own(index) and (mine.kind == "code" or bool(own_names(mine.source))))
+        else:
+            could_be = self._pairing.is_own(index) and text_of(mine.source, mine.kind) is not None
+        text = mine.source.strip()
+        return text if could_be and len(text) >= MIN_UNPLACED and not self._released.is_blank(text) else ""
 
     # --- what is built ----------------------------------------------------------------------------------------------
 
@@ -172,10 +195,8 @@ def _code_first(released: Released) -> list[ReleasedCell]:
 
 
 def _new_cell(mine: Cell, number: int) -> Any:
-    make = {"code": nbformat.v4.new_code_cell, "raw": nbformat.v4.new_raw_cell}.get(
-        mine.kind, nbformat.v4.new_markdown_cell
-    )
-    made = make(mine.source)
+    makers: dict[str, Any] = {"code": nbformat.v4.new_code_cell, "raw": nbformat.v4.new_raw_cell}
+    made = makers.get(mine.kind, nbformat.v4.new_markdown_cell)(mine.source)
     made.id = f"own-{number}"
     made.metadata.tags = ["own"]
     if mine.pictures and mine.kind == "markdown":

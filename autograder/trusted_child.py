@@ -23,8 +23,9 @@ import types
 from pathlib import Path
 from typing import Any
 
-MEMORY = 4 << 30  # bytes of address space of one process
-FILE_SIZE = 64 << 20  # bytes
+MEMORY = 2 << 30  # bytes of one process; not of its address space, most of which is libraries if torch has CUDA
+FILE_SIZE = 32 << 20  # bytes
+FILES = 256  # open at a time
 WATCHED_EVENTS = ("open", "os.listdir", "os.scandir", "sqlite3.connect")
 ANSWERS = re.compile(r"autograder|solutions|gradebook|\bnbgrader\b|build/source|/reference/")
 STUDENT = "<cell "
@@ -33,7 +34,8 @@ MAX_SEEN = 20
 
 def limit(cpu_seconds: int, processes: int | None) -> None:
     limits = {
-        resource.RLIMIT_AS: MEMORY,
+        resource.RLIMIT_DATA: MEMORY,
+        resource.RLIMIT_NOFILE: FILES,
         resource.RLIMIT_FSIZE: FILE_SIZE,
         resource.RLIMIT_CORE: 0,
         resource.RLIMIT_CPU: cpu_seconds,

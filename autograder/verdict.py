@@ -29,6 +29,8 @@ from autograder.submission import Record
 from autograder.suggestions import Suggested
 
 OF = 10.0
+EXAMPLE = (": with ", ": for ", "not so: ")
+"""Where in a test's sentence the student's own example begins."""
 PASSING = 8.0
 CHAIN = re.compile(r"\bchain\s*[:：]\s*(0\.5|0|1)", flags=re.IGNORECASE)
 QUESTIONS = ("q1", "q2", "q3")
@@ -120,6 +122,12 @@ class Verdict:
             "veto": not self.vetoes,
         }
 
+    def open(self, condition: str) -> bool:
+        """Whether a person's word can still change it."""
+        asks = {"points": PARTS, "plan": [part for part in PARTS if part.name in PLAN]}
+        rest = [part for part in PARTS if part.name in condition] or [p for p in PARTS if p.name in QUESTIONS]
+        return any(map(self.provisional, asks.get(condition, rest)))
+
     @property
     def passed(self) -> bool:
         return all(self.conditions.values())
@@ -158,14 +166,13 @@ def verdicts(room: Classroom) -> list[Verdict]:
     """Of everybody whom the gradebook knows or who handed something in, by name of the student."""
     with room.gradebook() as gradebook:
         names = {student.id for student in gradebook.students} | set(room.folders())
-        return [_verdict(room, gradebook, name) for name in sorted(names) if _is_text(name)]
-
-
-def _is_text(name: str) -> bool:
-    return name.encode("utf-8", "replace").decode() == name
+        return [_verdict(room, gradebook, name) for name in sorted(names)]
 
 
 def _verdict(room: Classroom, gradebook: Gradebook, student: str) -> Verdict:
+    shown = student.encode("utf-8", "backslashreplace").decode("utf-8")
+    if shown != student or "/" in student:
+        return Verdict(shown.replace("/", "|"), reason="the student's name is no name of a folder: rename it")
     record = Record.read(room.record_path(student))
     if record is None:
         return Verdict(student, reason="nothing was graded: run `python -m autograder grade`, or nothing was handed in")
@@ -203,3 +210,8 @@ def _sentences(outputs: list[dict[str, str]]) -> Iterator[str]:
         for line in (output.get("text") or output.get("evalue") or "").splitlines():
             if line.strip():
                 yield line.removeprefix("- ").strip()
+
+
+def idea(sentence: str) -> str:
+    """What a test's sentence says of any submission: the sentence without its example."""
+    return min((sentence.partition(mark)[0] for mark in EXAMPLE), key=len).rstrip("; ")

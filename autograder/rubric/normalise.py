@@ -16,10 +16,7 @@ LONGEST = 8000
 """Characters that are read; an answer has a few hundred. What stands behind them is for a person."""
 
 _TAG = re.compile(r"<(script|style)\b[^<>]{0,200}>[^<]{0,4000}</\1\s*>|</?[a-zA-Z!][^<>\n]{0,200}>", re.IGNORECASE)
-_SAME = str.maketrans(
-    {"−": "-", "–": "-", "—": "，", "‐": "-", "‑": "-", "’": "'", "‘": "'", "“": '"', "”": '"', "「": '"', "」": '"', "…": ".",
-     "⇒": "→", "➜": "→", "➔": "→", "×": "x", "÷": "/", "≤": "<", "≥": ">", "`": None, "·": " ", "、": "、"}
-)  # fmt: skip
+_SAME = str.maketrans("−–—‐‑’‘“”「」…⇒➜➔×÷≤≥·", '--，--\'\'"""".→→→x/<> ', "`")
 _CJK = "\u3400-\u9fff"
 _MARKDOWN = re.compile(r"\*\*|^[ \t]*(?:[-*+•>]|#{1,6}|\d{1,2}[.)])(?=[ \t])|\\[()\[\]]", re.MULTILINE)
 _SPACE = re.compile(rf"[ \t]+(?=[ \t\n{_CJK}。、→])|(?<=[{_CJK}\n。、→])[ \t]+")

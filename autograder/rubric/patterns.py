@@ -58,7 +58,7 @@ def _phrase(phrase: str) -> str:
             case "...":
                 out.append(r"[^。!?\n;]{0,14}?")
             case "*":
-                out.append("[a-z]*")
+                out.append("[a-z0-9_]*")
             case "#":
                 out.append(r"\d+(?:[.,]\d+)*")
             case " ":

@@ -8,7 +8,9 @@ MAXIMUM = 2.0
 _OF_SUM = {0.0: 0.0, 0.5: 0.5, 1.0: 0.5, 1.5: 1.0, 2.0: 1.5, 2.5: 1.5, 3.0: 2.0}
 
 
-def points(objects: float, state: float, chain: float, *, veto: str | None = None, factual_error: bool = False) -> float:
+def points(
+    objects: float, state: float, chain: float, *, veto: str | None = None, factual_error: bool = False
+) -> float:
     """0, 0.5, 1, 1.5 or 2. The labels are 0, 0.5 or 1; anything else raises ValueError."""
     for name, label in zip(DIMENSIONS, (objects, state, chain), strict=True):
         if label not in (0, 0.5, 1):

@@ -26,6 +26,7 @@ class Concept:
     unless: tuple[Pattern, ...] = ()
     near: tuple[Pattern, ...] = ()
     takes: dict[str, float] = field(default_factory=dict)
+    spoils: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,7 @@ def _load(question: str) -> Rubric:
             {dimension: _dimension(data[dimension], names, f"{name}: {dimension}") for dimension in DIMENSIONS},
             tuple(_concepts(data["errors"], names, f"{name}: errors").values()),
             tuple(_concepts({**common["vetoes"], **data.get("vetoes", {})}, names, f"{name}: vetoes").values()),
-            _patterns(common["reasons"], names, "common.yaml: reasons"),
+            _patterns([*common["reasons"], *data.get("reasons", [])], names, f"{name}: reasons"),
             frozenset(re.findall(r"[a-z_]{5,}", " ".join(one for of in written.values() for one in of))),
         )
     except KeyError as error:
@@ -133,6 +134,7 @@ def _concepts(data: dict[str, Any], terms: frozenset[str], where: str) -> dict[s
             _patterns(one.get("unless", []), terms, f"{where}.{name}"),
             _patterns(one.get("near", []), terms, f"{where}.{name}"),
             one.get("takes", {}),
+            frozenset(one.get("spoils", ())),
         )
         for name, one in data.items()
     }

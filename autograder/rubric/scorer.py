@@ -8,20 +8,26 @@ The text is data: nothing in it is run, followed or trusted.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import cache
 
 from autograder.rubric.comments import comment
-from autograder.rubric.confidence import confidence
+from autograder.rubric.confidence import SURE, Signals, confidence
 from autograder.rubric.matching import Hit, Terms
-from autograder.rubric.neutral import neutral
+from autograder.rubric.neutral import Reading, neutral
 from autograder.rubric.normalise import LONGEST, Text, normalise
 from autograder.rubric.points import DIMENSIONS, points
 from autograder.rubric.rubric import FOLDER, Concept, Rubric, Says, load, read
+from autograder.rubric.segments import Segment, clauses
 from autograder.rubric.typos import correct
 
-SURE = 0.5
-"""Below this confidence the suggestion abstains: a person should read the answer before the others."""
+NAMES_ONLY = "names_without_ownership"
+_NAMES_ONLY_SAYS = {
+    "en": "names are listed without who holds what or what changes",
+    "zh": "只列出名字，没有说清谁持有什么、什么在变",
+}
+_MANY_NAMES = 4
 
 
 @dataclass(frozen=True)
@@ -29,9 +35,10 @@ class Judged:
     """One dimension: its label, the student's own words that earn it, and what is missing for more."""
 
     label: float
-    evidence: tuple[str, ...] = ()
-    missing: tuple[Says, ...] = ()
-    present: frozenset[str] = frozenset()
+    evidence: tuple[str, ...]
+    missing: tuple[Says, ...]
+    present: frozenset[str]
+    """Names of the rubric's parts that were found."""
 
 
 @dataclass(frozen=True)
@@ -40,79 +47,95 @@ class Suggestion:
     points: float
     confidence: float
     dimensions: dict[str, Judged]
-    veto: str | None = None
-    factual_error: bool = False
-    faults: tuple[Says, ...] = ()
-    """What the veto and the errors say is wrong."""
-    fault_evidence: tuple[str, ...] = ()
-    signals: dict[str, float] = field(default_factory=dict)
+    """By name: objects, state, chain."""
+    veto: str | None
+    factual_error: bool
+    faults: tuple[Says, ...]
+    """What the vetoes and the errors say is wrong."""
+    fault_evidence: tuple[str, ...]
+    """The student's words that they rest on."""
 
     @property
     def abstains(self) -> bool:
         return self.confidence < SURE
 
     def comment(self, language: str) -> str:
-        """A short text for the student and the formgrader's comment box, language en or zh."""
-        return comment(self, language)
+        """A short text for the student and the formgrader's comment box; `language` is en or zh."""
+        return comment(
+            language, self.points, {name: judged.missing for name, judged in self.dimensions.items()}, self.faults
+        )
 
 
 def score(question: str, text: str) -> Suggestion:
     """Raises ValueError for an unknown question. Any text is taken; its first 8,000 characters are read."""
     rubric = load(question)
     written = _spelt(correct(normalise(text), rubric.words))
-    reading = neutral(written.read, tuple(_spelt(normalise(one)).read for one in rubric.texts))
+    reading = neutral(written.read, _asked(rubric))
     terms = Terms(reading.text, reading.sentences, rubric.terms)
 
+    errors = [(concept, hits) for concept in rubric.errors if (hits := _hits(concept, terms))]
+    vetoes = [(concept, hits) for concept in rubric.vetoes if (hits := _hits(concept, terms))]
+    spoilt = {part for concept, _ in errors for part in concept.spoils}
+    most = {name: min([1.0, *(c.takes[name] for c, _ in errors if name in c.takes)]) for name in DIMENSIONS}
     dimensions: dict[str, Judged] = {}
+    hits_of: list[list[Hit]] = []
     for name in DIMENSIONS:
         dimension = rubric.dimensions[name]
-        hits = {part: _hits(concept, terms) for part, concept in dimension.parts.items()}
-        present = {part for part, of in hits.items() if of}
-        quotes = [_quote(written, of[0]) for of in hits.values() if of]
-        missing = tuple(c.says for part, c in dimension.parts.items() if part not in present)
-        dimensions[name] = Judged(dimension.label(present), tuple(dict.fromkeys(quotes)), missing, frozenset(present))
+        found = {
+            part: hits
+            for part, concept in dimension.parts.items()
+            if f"{name}.{part}" not in spoilt and (hits := _hits(concept, terms))
+        }
+        hits_of += found.values()
+        label = min(dimension.label(set(found)), most[name])
+        quotes = tuple(dict.fromkeys(_quote(written, hits[0]) for hits in found.values())) if label else ()
+        missing = tuple(c.says for part, c in dimension.parts.items() if part not in found) if label < 1 else ()
+        dimensions[name] = Judged(label, quotes, missing, frozenset(found))
 
-    errors = [(concept, hits[0]) for concept in rubric.errors if (hits := _hits(concept, terms))]
-    vetoes = [(concept, hits[0]) for concept in rubric.vetoes if (hits := _hits(concept, terms, near=True))]
     labels = {name: judged.label for name, judged in dimensions.items()}
-    for concept, _ in errors:
-        for name, most in concept.takes.items():
-            labels[name] = min(labels[name], most)
     wrong_reason = labels["chain"] == 0 and not errors and bool(terms.hits(rubric.reasons))
-    veto = vetoes[0][0].name if vetoes else None
-    if veto is None and reading.listed >= 4 and labels["chain"] == 0 and sum(labels.values()) <= 0.5:
-        veto = "names_without_ownership"
-        labels = dict.fromkeys(labels, 0.0)
-    dimensions = {n: Judged(labels[n], j.evidence if labels[n] else (), j.missing, j.present) for n, j in dimensions.items()}
+    faults = [concept.says for concept, _ in (*vetoes, *errors)]
+    veto = vetoes[0][0].name.split(".")[0] if vetoes else None
+    if veto is None and reading.listed >= _MANY_NAMES and labels["state"] == 0 and sum(labels.values()) <= 1:
+        veto, faults = NAMES_ONLY, [_NAMES_ONLY_SAYS, *faults]
+        dimensions = {n: Judged(0.0, (), j.missing, j.present) for n, j in dimensions.items()}
     false = bool(errors) or wrong_reason
-    faults = [(concept, hit) for concept, hit in [*vetoes, *errors]]
-    signals = {
-        "words": float(sum(s.end - s.start for s in reading.sentences)),
-        "errors": float(len(errors)),
-        "vetoes": float(len(vetoes)),
-        "wrong_reason": float(wrong_reason),
-        "unread": float(len(text) > LONGEST),
-        "listed": float(reading.listed),
-    }
-    suggested = points(*(labels[name] for name in DIMENSIONS), veto=veto, factual_error=false)
+    suggested = points(*(dimensions[name].label for name in DIMENSIONS), veto=veto, factual_error=false)
+    length, understood = _understood(reading, [*hits_of, *(hits for _, hits in (*errors, *vetoes))])
+    signals = Signals(
+        length, understood, len(hits_of), len(errors), int(veto is not None), wrong_reason, len(text) > LONGEST
+    )
     return Suggestion(
         question,
         suggested,
-        confidence(suggested, labels, signals, {n: j.present for n, j in dimensions.items()}),
+        confidence(suggested, labels["chain"], signals),
         dimensions,
         veto,
         false,
-        tuple(concept.says for concept, _ in faults),
-        tuple(dict.fromkeys(_quote(written, hit) for _, hit in faults)),
-        signals,
+        tuple(faults),
+        tuple(dict.fromkeys(_quote(written, hits[0]) for _, hits in (*vetoes, *errors))),
     )
 
 
-def _hits(concept: Concept, terms: Terms, *, near: bool = False) -> list[Hit]:
+def _hits(concept: Concept, terms: Terms) -> list[Hit]:
     hits = terms.hits(concept.any)
+    if not hits:
+        return []
     undone = {hit.sentence for hit in terms.hits(concept.unless)}
-    beside = {hit.sentence + step for hit in terms.hits(concept.near) for step in (-1, 0, 1)}
-    return [hit for hit in hits if hit.sentence not in undone and hit.sentence not in beside]
+    undone |= {hit.sentence + step for hit in terms.hits(concept.near) for step in (-1, 0, 1)}
+    return [hit for hit in hits if hit.sentence not in undone]
+
+
+def _understood(reading: Reading, hits_of: Iterable[list[Hit]]) -> tuple[int, float]:
+    spans = [Segment(hit.start, hit.end) for hits in hits_of for hit in hits]
+    length = within = 0
+    for sentence in reading.sentences:
+        for clause in clauses(reading.text, sentence):
+            size = sum(character.isalnum() for character in reading.text[clause.start : clause.end])
+            length += size
+            if any(span.start < clause.end and clause.start < span.end for span in spans):
+                within += size
+    return length, within / length if length else 0.0
 
 
 def _quote(text: Text, hit: Hit) -> str:
@@ -127,3 +150,12 @@ def _spelling() -> tuple[re.Pattern[str], dict[str, str]]:
 
 def _spelt(text: Text) -> Text:
     return text.replace(*_spelling())
+
+
+@cache
+def _asked_of(question: str, texts: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(_spelt(normalise(one)).read for one in texts)
+
+
+def _asked(rubric: Rubric) -> tuple[str, ...]:
+    return _asked_of(rubric.question, rubric.texts)

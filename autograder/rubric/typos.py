@@ -12,12 +12,55 @@ from autograder.rubric.normalise import Text
 _WORD = re.compile(r"[a-z_]{5,40}")
 # Right words that lie one letter beside a word of a rubric.
 _RIGHT = frozenset(
-    "those these their there where which while whole would could should about after again other under being every never"
-    " first later layer store score scores state stage slots slower sample simple single space place based batch match"
-    " catch cache reach least lease final since prices price print point points paint count court could total token"
-    " tokens taken takes makes shape share sharp spare short start stats still steal steps stops times thing things"
-    " think thick then than three threw through though thought heads reads loads lower power tower longer larger limit"
-    " limits lists lasts costs casts parts ports forward".split()
+    {
+        "those",
+        "these",
+        "their",
+        "there",
+        "where",
+        "which",
+        "while",
+        "whole",
+        "would",
+        "could",
+        "should",
+        "about",
+        "after",
+    }
+    | {
+        "again",
+        "other",
+        "under",
+        "being",
+        "every",
+        "never",
+        "first",
+        "later",
+        "layer",
+        "score",
+        "scores",
+        "state",
+        "stage",
+    }
+    | {"slower", "sample", "simple", "single", "space", "place", "based", "batch", "match", "catch", "cache", "reach"}
+    | {"least", "lease", "final", "since", "prices", "price", "print", "point", "points", "count", "court", "total"}
+    | {
+        "taken",
+        "takes",
+        "makes",
+        "shape",
+        "share",
+        "sharp",
+        "spare",
+        "short",
+        "start",
+        "stats",
+        "still",
+        "steps",
+        "stops",
+    }
+    | {"times", "thing", "things", "think", "thick", "three", "threw", "through", "though", "thought", "heads", "reads"}
+    | {"loads", "lower", "power", "longer", "larger", "lists", "lasts", "costs", "casts", "parts", "ports", "forward"}
 )
 
 

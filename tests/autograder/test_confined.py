@@ -144,7 +144,7 @@ PROBE = dedent(f"""
 
     def limits():
         import resource
-        kinds = (resource.RLIMIT_AS, resource.RLIMIT_CPU, resource.RLIMIT_NPROC, resource.RLIMIT_FSIZE)
+        kinds = (resource.RLIMIT_DATA, resource.RLIMIT_NOFILE, resource.RLIMIT_CPU, resource.RLIMIT_NPROC, resource.RLIMIT_FSIZE)
         return all(hard != resource.RLIM_INFINITY for _, hard in map(resource.getrlimit, kinds))
 """)
 

@@ -273,6 +273,12 @@ def test_both_editions_hold_the_same_code_cells_grade_ids_and_points(name: str) 
 
 
 @notebook
+@language
+def test_students_do_not_get_what_the_course_builder_reads(name: str, language: str) -> None:
+    assert not [cell.source for cell in released(name, language).cells if "minivllm" in cell.metadata]
+
+
+@notebook
 def test_the_file_survives_a_round_trip_through_jupytext(name: str) -> None:
     text = (ROOT / "solutions" / "lesson-2" / f"{name}.md").read_text(encoding="utf-8")
     once = jupytext.reads(text, fmt="md:myst")

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from minivllm.lesson.errors import LessonError
 from minivllm.lesson.load import Arrival, Load, Run
 from minivllm.lesson.table import Table
 from minivllm.lesson.watch import Step
@@ -79,11 +80,15 @@ def engine_inputs(batch: Batch) -> dict[str, list[Any]]:
 
 
 def batch_step(load: Load = MIXED, step: int = 2) -> BatchStep:
-    """Step number `step` (from 0) of `load`, and the batch that the engine makes of it."""
+    """Step number `step` (from 0) of `load`, and the batch that the engine makes of it.
+
+    Raises:
+        LessonError: the load is finished before.
+    """
     for index, found in enumerate(batch_steps(load, step + 1)):
         if index == step:
             return found
-    raise ValueError(f"the load has no step {step}: it is finished before.")
+    raise LessonError(f"the load has no step {step} that computes something: ask for an earlier one, from 0")
 
 
 def batch_steps(load: Load, most: int) -> Iterator[BatchStep]:

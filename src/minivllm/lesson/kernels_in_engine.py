@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 BLOCK_SIZE = 8
 PROMPTS = {"A": [5, 6, 7, 5, 6, 7, 5, 6], "B": [11, 12, 13]}
-MAX_TOKENS = 8
+MAX_TOKENS = 6
 
 
 def run_in_engine(cache_write: Any, paged_attention: Any) -> None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from minivllm.model.loader import LoadedModel
 
 CHUNK_PROMPT, CHUNK_BUDGETS, CHUNK_DECODES = 160, (256, 64, 32), 2
-PREFIX_SHARED, PREFIX_OWN = 256, 16
+PREFIX_SHARED, PREFIX_OWN = 160, 16
 BLOCK_SIZES = (8, 16, 32, 64)
 NO_MODEL = "There is no model here, so nothing is measured; the other cells work without it."
 
@@ -73,7 +73,8 @@ def measure_chunks(loaded: LoadedModel | None, *, prompt: int = CHUNK_PROMPT, ru
         return None
     plain: list[float] = []
     gaps: dict[int, list[list[float]]] = {budget: [] for budget in CHUNK_BUDGETS}
-    _gaps_while_a_prompt_arrives(loaded, prompt, CHUNK_BUDGETS[0], runs)  # warms up and is not counted
+    for budget in CHUNK_BUDGETS:
+        _gaps_while_a_prompt_arrives(loaded, 40, budget, runs)  # warms up and is not counted
     for run in range(runs):
         for budget in CHUNK_BUDGETS:
             before, during = _gaps_while_a_prompt_arrives(loaded, prompt, budget, run)
@@ -171,7 +172,7 @@ def _first_token(engine: LLMEngine, request_id: str, tokens: list[int]) -> float
 
 
 def measure_block_sizes(
-    loaded: LoadedModel | None, *, context: int = 96, requests: int = 4, runs: int = 12
+    loaded: LoadedModel | None, *, context: int = 96, requests: int = 4, runs: int = 10
 ) -> Measured | None:
     """A decode step of some requests at each block size, and what the block size costs on the CPU."""
     if loaded is None:
@@ -222,7 +223,7 @@ def _hash_seconds(tokens: int, size: int) -> float:
 
 def spread(seconds: Sequence[float]) -> str:
     """The median with the smallest and the largest run."""
-    scale, unit = (1, "s") if statistics.median(seconds) >= 1 else (1000, "ms")
+    scale, unit = (1, "s") if max(seconds) >= 1 else (1000, "ms")
     low, middle, high = (scale * value for value in (min(seconds), statistics.median(seconds), max(seconds)))
     return f"{middle:.3g} {unit} ({low:.3g}-{high:.3g})"
 

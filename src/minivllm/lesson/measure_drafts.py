@@ -30,13 +30,14 @@ class _Answer:
 
 
 def measure_drafts(
-    loaded: LoadedModel | None, *, drafts: int = 4, max_tokens: int = 16, runs: int = 3
+    loaded: LoadedModel | None, *, drafts: int = 4, max_tokens: int = 12, runs: int = 3
 ) -> Measured | None:
     """Answer each of PROMPTS greedily without drafts and with up to `drafts` n-gram drafts a step."""
     if loaded is None:
         show(NO_MODEL)
         return None
     found: dict[tuple[str, int], list[_Answer]] = {(name, count): [] for name in PROMPTS for count in (0, drafts)}
+    _answer(loaded, PROMPTS["pattern"], drafts, 3)  # warms up and is not counted
     for _ in range(runs):
         for name, count in found:
             found[name, count].append(_answer(loaded, PROMPTS[name], count, max_tokens))

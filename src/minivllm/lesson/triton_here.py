@@ -56,20 +56,18 @@ def use_triton() -> tuple[Any, Any, torch.device]:
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     if find_spec("triton") is None:
         return _missing(NO_TRITON, device)
-    if device.type == "cuda":
-        import triton
-        import triton.language as tl
-
-        show(f"Triton {triton.__version__} compiles your kernels for {torch.cuda.get_device_name(device)}.")
-        return triton, tl, device
-    if "triton" not in sys.modules:
+    if device.type == "cpu" and "triton" not in sys.modules:
         _import_interpreted()
     import triton
     import triton.language as tl
 
-    if type(tl.cdiv).__name__ != "InterpretedFunction":
+    name = f"Triton {triton.__version__}"
+    if type(tl.cdiv).__name__ == "InterpretedFunction":
+        show(f"{name} interprets your kernels on the CPU, one program after another: right, but slow.")
+    elif device.type == "cuda":
+        show(f"{name} compiles your kernels for {torch.cuda.get_device_name(device)}.")
+    else:
         return _missing(TOO_LATE, device)
-    show(f"Triton {triton.__version__} interprets your kernels on the CPU, one program after another: right, but slow.")
     return triton, tl, device
 
 

@@ -225,20 +225,7 @@ def graded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Room, dict[str, Ro
     return room, room.grade(), expected
 
 
-NEED_REPAIR = (
-    a_test_cell_deleted,
-    graded_cell_duplicated,
-    answer_cell_duplicated,
-    all_metadata_lost,
-    renamed,
-    in_utf_16,
-)
-REPAIR = pytest.mark.xfail(strict=True, reason="intake() does not transplant answers into the released notebook yet")
-
-
-@pytest.mark.parametrize(
-    "name", [pytest.param(case.__name__, marks=[REPAIR] if case in NEED_REPAIR else []) for case in FAIR]
-)
+@pytest.mark.parametrize("name", [case.__name__ for case in FAIR])
 def test_a_repairable_submission_gets_what_it_earned(graded: tuple[Room, dict[str, Row], Any], name: str) -> None:
     room, rows, expected = graded
     assert rows[name].reason == ""

@@ -1,0 +1,205 @@
+"""Points, what passing asks for, and how a person's word is read; the registrar's table; the class on a page."""
+
+from __future__ import annotations
+
+import csv
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbgrader import utils
+
+from autograder.course import CLONE, EDITIONS
+from autograder.feedback import READ_AGAIN, page_of, sections
+from autograder.notes import Note
+from autograder.registrar import COLUMNS, inert, write_csv
+from autograder.report import ClassReport
+from autograder.suggestions import Suggested
+from autograder.verdict import FINDINGS, PARTS, Cell, Verdict, idea
+
+LESSON = "lesson-2"
+OF = {"plan_examples": 0.25, "plan_main_path": 1.75, "plan_boundaries": 1.0, "source_mapping_check": 1.0}
+READ = Cell(2.0, 2.0, False, manual=2.0)
+
+
+def suggested(points: float | None = 2.0, chain: float = 1.0, veto: str = "", confidence: float = 0.9) -> Suggested:
+    return Suggested(points, points or 0.0, confidence, chain, veto, "because ...", "")
+
+
+def verdict(**cells: Cell) -> Verdict:
+    """One who has all points, read by a person, but for the cells given."""
+    all_cells = {name: Cell(of, of, False) for name, of in OF.items()}
+    all_cells |= {f"q{n}_answer": READ for n in (1, 2, 3)} | {FINDINGS: Cell(0.0, 0.0, False, manual=0.0)}
+    suggestions = {f"q{n}_answer": suggested() for n in (1, 2, 3)}
+    return Verdict("ada", "en", all_cells | cells, suggestions)
+
+
+def test_the_parts_are_the_graded_cells_of_the_course_and_make_ten_points() -> None:
+    for edition in EDITIONS:
+        graded = {}
+        for path in sorted((CLONE / "course" / edition / LESSON).glob("*.ipynb")):
+            for cell in nbformat.read(path, as_version=4).cells:  # type: ignore[no-untyped-call]
+                if utils.is_grade(cell):
+                    graded[cell.metadata["nbgrader"]["grade_id"]] = (path.stem, cell.metadata["nbgrader"]["points"])
+        assert {name: part.notebook for part in PARTS for name in part.cells} == {n: b for n, (b, _) in graded.items()}
+        assert [sum(graded[name][1] for name in part.cells) for part in PARTS] == [part.of for part in PARTS]
+    assert sum(part.of for part in PARTS) == 10
+
+
+def test_all_points_read_by_a_person_pass() -> None:
+    good = verdict()
+    assert (good.total, good.passed, good.waits) == (10, True, [])
+
+
+@pytest.mark.parametrize(
+    ("cells", "fails"),
+    [
+        ({"q1_answer": Cell(0.5, 2, False, manual=0.5)}, "chain_q1"),
+        ({"plan_boundaries": Cell(0.75, 1, False)}, "plan"),
+        ({"plan_examples": Cell(0, 0.25, False)}, "plan"),
+        ({FINDINGS: Cell(0, 0, True)}, "findings"),
+        ({FINDINGS: Cell(0, 0, False, manual=0.0, refused=True)}, "findings"),
+        ({FINDINGS: Cell(0, 0, False, blank=True)}, "findings"),
+        ({"source_mapping_check": Cell(0, 1, False), "q1_answer": Cell(0.9, 2, False, manual=0.9)}, "points"),
+        ({"q2_answer": Cell(0, 2, False, blank=True)}, "chain_q2"),
+    ],
+)
+def test_each_condition_alone_keeps_one_from_passing(cells: dict[str, Cell], fails: str) -> None:
+    found = verdict(**cells)
+    assert not found.passed
+    assert [name for name, holds in found.conditions.items() if not holds] == [fails]
+
+
+def test_a_missing_notebook_costs_its_points_and_its_chain() -> None:
+    found = verdict()
+    del found.cells["q3_answer"]
+    assert (found.total, found.passed, found.chain("q3")) == (8, False, 0)
+
+
+@pytest.mark.parametrize(
+    ("cell", "suggestion", "chain"),
+    [
+        (Cell(1.5, 2, True), suggested(1.5, 0.5), 0.5),  # nobody has read it
+        (Cell(1.5, 2, False, manual=1.5), suggested(1.5, 0.0), 0.0),  # a person let the suggestion stand
+        (Cell(1.0, 2, False, manual=1.0), suggested(1.5, 0.0), 0.5),  # a person gave other points
+        (Cell(0.5, 2, False, manual=0.5), suggested(2.0, 1.0), 0.0),
+        (Cell(1.5, 2, False, manual=1.5, comment="fine, but chain: 0"), suggested(2.0, 1.0), 0.0),
+        (Cell(0.5, 2, False, manual=0.5, comment="Chain：1"), suggested(2.0, 0.0), 1.0),
+        (Cell(1.5, 2, True, manual=1.5, comment="chain: 1"), suggested(2.0, 0.0), 0.0),  # of an earlier answer
+        (Cell(1.5, 2, False, manual=1.5), suggested(None, 1.0), 0.5),  # nothing was suggested
+    ],
+)
+def test_a_persons_word_on_the_chain_wins(cell: Cell, suggestion: Suggested, chain: float) -> None:
+    found = verdict(q1_answer=cell)
+    found.suggestions["q1_answer"] = suggestion
+    assert found.chain("q1") == chain
+
+
+def test_a_veto_stands_until_a_person_gives_points() -> None:
+    for cell, stands in (
+        (Cell(0, 2, True), True),
+        (Cell(0, 2, False, manual=0.0), True),
+        (Cell(1.5, 2, False, manual=1.5), False),
+    ):
+        found = verdict(q2_answer=cell)
+        found.suggestions["q2_answer"] = suggested(0.0, 1.0, "peak_as_production")
+        assert found.vetoes == ({"q2": "peak_as_production"} if stands else {})
+        assert found.conditions["veto"] is not stands
+
+
+@pytest.mark.parametrize(
+    "value", ["=1+1", "+1", "-1", "@x", "\t=1", "\r=1", " =1", "\n=1", "＝1", '=HYPERLINK("http://x")']
+)
+def test_no_cell_of_the_table_can_start_a_formula(value: str, tmp_path: Path) -> None:
+    assert inert(value) == f"'{value}"
+    write_csv(tmp_path / "grades.csv", [replace(verdict(), student=value, reason=value)])
+    with (tmp_path / "grades.csv").open(encoding="utf-8-sig", newline="") as file:
+        [row] = csv.DictReader(file)
+    assert row["student"] == row["reason"] == f"'{value}"
+
+
+def test_the_table_has_a_row_a_student_and_says_what_its_columns_mean(tmp_path: Path) -> None:
+    waiting = replace(verdict(q1_answer=Cell(1.5, 2, True)), student='王小明, "Zoë"; O\'Brien')
+    failed = Verdict("late", reason="no notebook was handed in")
+    write_csv(tmp_path / "grades.csv", [verdict(), waiting, failed])
+    with (tmp_path / "grades.csv").open(encoding="utf-8-sig", newline="") as file:
+        rows = {row["student"]: row for row in csv.DictReader(file)}
+    assert {name: (row["total"], row["passed"], row["final"]) for name, row in rows.items()} == {
+        "ada": ("10", "yes", "yes"),
+        waiting.student: ("9.5", "yes", "no"),
+        "late": ("0", "no", "yes"),
+    }
+    assert rows[waiting.student]["waits"] == "q1"
+    explained = (tmp_path / "grades-columns.txt").read_text(encoding="utf-8")
+    assert [line.split()[0] for line in explained.splitlines()] == list(COLUMNS)
+
+
+@pytest.mark.parametrize("edition", EDITIONS)
+def test_feedback_says_what_was_lost_what_is_provisional_and_where_to_read_again(edition: str) -> None:
+    found = verdict(plan_main_path=Cell(1.25, 1.75, False), q1_answer=Cell(1.0, 2, True, comment="**Chain:** say why."))
+    found.edition = edition
+    found.told = {
+        "plan_main_path": ["no chunk: with requests [A]", "no chunk: with requests [B]", "wrong order: with [C]"]
+    }
+    found.notes = (
+        Note("repaired", "a renamed file was taken", NOTEBOOK := "1-budget-planner"),
+        Note("flagged", "secret"),
+    )
+    page = page_of(found, LESSON)
+    assert "no chunk: with requests [A]" in page and "requests [B]" not in page and "wrong order" in page
+    assert "<strong>Chain:</strong> say why." in page
+    assert ("provisional" in page) == (edition == "en") and ("待定" in page) == (edition == "zh")
+    assert "a renamed file was taken" in page and "secret" not in page
+    heading = sections(CLONE / "course" / edition / LESSON / f"{NOTEBOOK}.ipynb")[2]
+    assert f'href="{NOTEBOOK}.ipynb#{heading.replace(" ", "-")}"' in page
+
+
+def test_feedback_and_report_escape_what_they_quote(tmp_path: Path) -> None:
+    evil = "<script>alert(1)</script>"
+    found = replace(
+        verdict(plan_main_path=Cell(0, 1.75, False)),
+        student=evil,
+        notes=(Note("flagged", evil, evil, evil, kept=evil, other=evil),),
+    )
+    found.told = {"plan_main_path": [evil]}
+    found.cells["q1_answer"] = Cell(0, 2, False, manual=0.0, comment=f"{evil} [x](javascript:alert(1))")
+    for edition in EDITIONS:
+        found.edition = edition
+        page = page_of(found, LESSON)
+        assert "<script" not in page and "javascript:" not in re.sub(r"<pre.*?</pre>", "", page)
+
+
+def test_sections_to_read_again_are_in_both_editions_of_the_course() -> None:
+    for notebook, heading in {place for places in READ_AGAIN.values() for place in places}:
+        english, chinese = (sections(CLONE / "course" / e / LESSON / f"{notebook}.ipynb") for e in EDITIONS)
+        assert heading in english and len(english) == len(chinese)
+
+
+def test_the_class_page_orders_reviews_by_confidence_and_counts_each_misconception_once_a_student() -> None:
+    first, second = (
+        verdict(q1_answer=Cell(1, 2, True), **{FINDINGS: Cell(0, 0, True)}),
+        verdict(q2_answer=Cell(1, 2, True)),
+    )
+    second.student = "bob"
+    first.suggestions["q1_answer"], second.suggestions["q2_answer"] = (
+        suggested(1.0, confidence=0.8),
+        suggested(None, confidence=0.3),
+    )
+    for each in (first, second):
+        each.told = {"plan_main_path": ["no chunk: with requests [A]", "no chunk: with requests [B]"]}
+    report = ClassReport([first, second, Verdict("cy", reason="no notebook was handed in")])
+    assert [(review.student, review.part.name) for review in report.reviews] == [
+        ("bob", "q2"),
+        ("ada", "q1"),
+        ("ada", FINDINGS),
+    ]
+    assert report.misconceptions == [("no chunk", 2)]
+    assert [verdict.student for verdict in report.failed] == ["cy"]
+    assert sum(count for _, count in report.distribution) == 2
+
+
+def test_an_idea_is_a_sentence_without_its_example() -> None:
+    assert idea("no chunk: with requests [A], budget 4 expected 1; because") == "no chunk"
+    assert idea("keep the four keys; not so: assert set(x) == {1}") == "keep the four keys"
