@@ -14,6 +14,7 @@ from autograder.released import ReleasedCell, labels
 
 VERY_ALIKE = 0.7
 MAX_PARTS = 8
+MAX_VERSIONS = 100
 MIN_TEXT = 2  # characters of a text that can be an answer
 
 
@@ -52,11 +53,11 @@ def find(cell: ReleasedCell, pairing: Pairing) -> Answer:
 
 def _code(cell: ReleasedCell, pairing: Pairing) -> Answer:
     claims = [index for index in pairing.claims[cell.grade_id] if index not in pairing.used]
-    versions = [v for i in _readable(pairing) if (v := _version(i, cell, pairing, i in claims))]
+    versions = [v for i in _naming(cell, claims, pairing) if (v := _version(i, cell, pairing, i in claims))]
     if not versions:
         versions = [
             _Version(pairing.cells[i].source, (i,), True)
-            for i in claims
+            for i in claims[:MAX_VERSIONS]
             if not _is_other_answer(i, cell, pairing) and pairing.cells[i].source.strip()
         ]
     if not versions:
@@ -72,20 +73,27 @@ def _code(cell: ReleasedCell, pairing: Pairing) -> Answer:
             continue
         if same_code(each.text, best.text):
             answer.indexes += [i for i in each.indexes if i in claims]
-        else:
+        elif each.text not in answer.others:
             answer.others.append(each.text)
     answer.indexes += [i for i in claims if blank(pairing.cells[i].source)]
     return answer
 
 
-def _readable(pairing: Pairing) -> list[int]:
-    return [index for index in range(len(pairing.cells)) if index not in pairing.copies]
+def _naming(cell: ReleasedCell, claims: Sequence[int], pairing: Pairing) -> list[int]:
+    """The cells with the id or the names of the exercise; of very many, the first and the last."""
+    found = [
+        index
+        for index, mine in enumerate(pairing.cells)
+        if index not in pairing.copies and any(name in mine.source for name in cell.targets)
+    ]
+    if len(found) > MAX_VERSIONS:
+        half = MAX_VERSIONS // 2
+        found = sorted({*claims[:half], *found[:half], *found[-half:]})
+    return found
 
 
 def _version(index: int, cell: ReleasedCell, pairing: Pairing, here: bool) -> _Version | None:
     """What the cell at this index and those that it was split into say, if that defines what is asked for."""
-    if cell.targets and not any(name in pairing.cells[index].source for name in cell.targets):
-        return None
     source = pairing.written(index)
     if defines(source, cell.targets):
         others = _targets_of_others(cell, pairing)

@@ -24,15 +24,15 @@ def report(
 ) -> None:
     """Write the class on one page, the registrar's table and every student's feedback, and print the table."""
     from autograder import report as pages
-    from autograder.classroom import Classroom
+    from autograder.classroom import Classroom, ClassroomError
     from autograder.verdict import verdicts
 
     room = Classroom(lesson)
+    try:
+        room.check()
+    except ClassroomError as error:
+        raise UsageError(str(error)) from None
     found = verdicts(room)
-    if not found:
-        raise UsageError(
-            f"no students: put each one's notebooks into {room.submitted}/STUDENT/{lesson}/ and grade them"
-        )
     waiting = [f"{verdict.student} ({', '.join(p.name for p in verdict.waits)})" for verdict in found if verdict.waits]
     if final and waiting:
         raise UsageError(

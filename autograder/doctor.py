@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Any
 
 GRADE = 'pip install -c constraints.txt -e ".[lab,grade]"'
 
@@ -101,7 +102,8 @@ def _formgrader() -> Check:
     from jupyter_core.paths import jupyter_config_path
     from jupyter_server.extension.config import ExtensionConfigManager
 
-    enabled = ExtensionConfigManager(read_config_path=jupyter_config_path()).get_jpserver_extensions()
+    manager: Any = ExtensionConfigManager(read_config_path=jupyter_config_path())
+    enabled = manager.get_jpserver_extensions()
     if any(on and name.startswith("nbgrader") for name, on in enabled.items()):
         return Check("formgrader", True, "enabled", needed=False)
     remedy = "jupyter server extension enable --sys-prefix --py nbgrader"

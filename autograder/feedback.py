@@ -107,10 +107,10 @@ def _links(verdict: Verdict, lesson: str, course: Path) -> Iterator[Link]:
     seen = set()
     for part in PARTS:
         for notebook, heading in READ_AGAIN[part.name] if _loses(verdict, part) else ():
-            if (notebook, heading) not in seen:
+            english = sections(course / "en" / lesson / f"{notebook}.ipynb")
+            if heading in english and (notebook, heading) not in seen:
                 seen.add((notebook, heading))
-                number = sections(course / "en" / lesson / f"{notebook}.ipynb").index(heading)
-                text = sections(course / verdict.edition / lesson / f"{notebook}.ipynb")[number]
+                text = sections(course / verdict.edition / lesson / f"{notebook}.ipynb")[english.index(heading)]
                 yield Link(text, notebook, f"{notebook}.ipynb#{text.replace(' ', '-')}")
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from autograder.notes import Note, shown
 
-MAX_BYTES = 64 << 20
+MAX_BYTES = 32 << 20
 """A notebook of the course filled in takes well under 1 MiB; pictures and long outputs make it larger."""
 MAX_FOUND = 2_000
 MAX_NOTEBOOKS = 40

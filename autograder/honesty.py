@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from nbformat import NotebookNode
-
-from autograder.intake import Note
+from autograder.handed_in import Cell
+from autograder.notes import Note
 from autograder.trusted import Seen
 
 SOURCES = (
@@ -26,18 +25,16 @@ VENDORED = ("autograder", "solutions", "reference", "gradebook.db", "plan_tests.
 MAX_NOTES = 20
 
 
-def in_text(notebooks: Iterable[tuple[str, NotebookNode]]) -> list[Note]:
-    """Lines of code cells that name a place where answers or tests lie."""
+def in_text(handed_in: Mapping[str, Sequence[Cell]]) -> list[Note]:
+    """Lines of code cells, also of those that grading does not run, that name a place where answers or tests lie."""
     notes = []
-    for name, notebook in notebooks:
-        for number, cell in enumerate(notebook.cells, 1):
-            if cell.cell_type != "code" or "setup" in cell.metadata.get("tags", ()):
-                continue
-            place = cell.metadata.get("nbgrader", {}).get("grade_id") or f"cell {number}"
-            for line_number, line in enumerate(cell.source.splitlines(), 1):
+    for name, cells in handed_in.items():
+        for cell in cells:
+            place = cell.grade_id or f"cell {cell.number}"
+            for number, line in enumerate(cell.source.splitlines() if cell.kind == "code" else (), 1):
                 what = next((what for pattern, what in PATTERNS if pattern.search(line)), None)
                 if what is not None:
-                    notes.append(Note("flagged", f"names {what}: {line.strip()[:200]}", name, place, line_number))
+                    notes.append(Note("flagged", f"names {what}: {line.strip()[:200]}", name, place, number))
     return notes[:MAX_NOTES]
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from nbformat import NotebookNode
 
 from autograder.folder import MAX_BYTES, File, Unreadable, files
-from autograder.handed_in import HandedIn, NoNotebook, read
+from autograder.handed_in import Cell, HandedIn, NoNotebook, read
 from autograder.notes import Note, quoted
 from autograder.released import COURSE, Editions, Released, identify, released
 from autograder.transplant import Transplant
@@ -24,6 +24,8 @@ class Taken:
 
     notebooks: dict[str, NotebookNode] = field(default_factory=dict)
     notes: list[Note] = field(default_factory=list)
+    handed_in: dict[str, list[Cell]] = field(default_factory=dict)
+    """All cells as the student left them, by the same names."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +78,7 @@ def intake(path: Path, student: str, course: Path = COURSE) -> Taken:
     for name in sorted(versions):
         best, *others = sorted(versions[name], key=lambda version: version.rank, reverse=True)
         taken.notebooks[name] = best.transplant.notebook
+        taken.handed_in[name] = best.read.cells
         taken.notes += [*_of_file(best), *_of_others(best, others), *best.transplant.notes, *_of_marks(best)]
     return taken
 
@@ -92,8 +95,8 @@ def _read(file: File, known: Editions, notes: list[Note]) -> _Version | None:
         told = str(error)
     except NoNotebook as error:
         told = f"is no notebook: {error}"
-    except (RecursionError, MemoryError) as error:
-        told = f"is no notebook that can be read ({type(error).__name__})"
+    except Exception as error:  # of one file, which must not cost the student the others
+        may_be, told = True, f"could not be taken in ({type(error).__name__}): a person has to look"
     if may_be:
         notes.append(Note("refused", f"{file.name} {told}", notebook=file.path.stem if file.name.isascii() else ""))
     return None

@@ -8,7 +8,7 @@ from functools import lru_cache
 from autograder.own_code import prose
 
 _WORD = re.compile(r"[A-Za-z_]\w*|\d+|[\u4e00-\u9fff]")
-MAX_READ = 50_000  # characters
+MAX_READ = 5_000  # characters
 
 
 @lru_cache(maxsize=4096)

@@ -16,13 +16,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-MAX_SOURCE = 200_000  # characters of a cell that is read as code
-MAX_STATEMENTS = 5_000
+MAX_SOURCE = 50_000  # characters of a cell that is read as code
+MAX_STATEMENTS = 1_000
+MAX_CELLS = 500  # that are read for what an answer uses
 READS = {"LOAD_NAME", "LOAD_GLOBAL", "LOAD_FROM_DICT_OR_GLOBALS"}
 BLANK = "______"
-_FENCE = re.compile(r"^```[^\n]*\n(.*?)^```[ \t]*$", re.MULTILINE | re.DOTALL)
 _CODE = re.compile(
-    r"^\s*(?:def \w+\(|class \w+|import \w+|from \w+ import|return\b|for .* in .*:$|\w+ = )", re.MULTILINE
+    r"^[ \t]*(?:def \w+\(|class \w+|import \w+|from [\w.]+ import|return\b|for \w+ in |\w+ = )", re.MULTILINE
 )
 _MAGIC = re.compile(r"^[ \t]*[%!].*$", re.MULTILINE)
 
@@ -62,16 +62,28 @@ def _root(tree: ast.expr) -> str:
 
 def plain(source: str) -> str:
     """The Python in a cell: without a text cell's fences, and without lines that only a notebook understands."""
-    fenced = _FENCE.findall(source) if "```" in source else []
-    source = textwrap.dedent("\n".join(fenced)) if fenced else source
+    if len(source) > MAX_SOURCE:
+        return source
+    source = _fenced(source) if "```" in source else source
     return source if _parse(source) is not None else _MAGIC.sub("", source)
+
+
+def _fenced(source: str) -> str:
+    """The lines between ``` and ```, or all if there are none."""
+    inside, lines = False, []
+    for line in source.split("\n"):
+        if line.lstrip().startswith("```"):
+            inside = not inside
+        elif inside:
+            lines.append(line)
+    return textwrap.dedent("\n".join(lines)) if lines else source
 
 
 def parses(source: str) -> bool:
     return _parse(plain(source)) is not None
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=512)
 def _parse(source: str) -> ast.Module | None:
     if len(source) > MAX_SOURCE:
         return None
@@ -83,7 +95,7 @@ def _parse(source: str) -> ast.Module | None:
         return None
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=512)
 def statements(source: str) -> tuple[Statement, ...]:
     source = plain(source)
     tree = _parse(source)
@@ -156,6 +168,12 @@ def _dump(tree: ast.AST) -> str:
         return ""
 
 
+def is_all_in(source: str, others: str) -> bool:
+    """Whether it is code of which every statement stands in `others`."""
+    found = statements(source) if others else ()
+    return bool(found) and all(each.text in others for each in found)
+
+
 def needed(answer: str, before: Iterable[str], after: Iterable[str], given: frozenset[str] = frozenset()) -> str:
     """What `answer` reads and does not define, as statements of other cells, in their order.
 
@@ -165,9 +183,11 @@ def needed(answer: str, before: Iterable[str], after: Iterable[str], given: froz
     wanted = frozenset().union(*(each.reads for each in statements(answer))) - mine - vars(builtins).keys()
     if not wanted:
         return ""
-    first = [each for source in before for each in statements(source)][-MAX_STATEMENTS:]
+    first = [each for source in list(before)[-MAX_CELLS:] for each in statements(source)][-MAX_STATEMENTS:]
     found = frozenset().union(*(each.binds for each in first)) if first else frozenset()
-    then = [each for source in after for each in statements(source) if not each.binds & (found | mine)]
+    then = [
+        each for source in list(after)[:MAX_CELLS] for each in statements(source) if not each.binds & (found | mine)
+    ]
     return "\n".join(each.text for each in _closure(wanted, [*first, *then[:MAX_STATEMENTS]], mine))
 
 

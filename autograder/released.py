@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,6 +21,7 @@ from minivllm.submission import fingerprint
 
 COURSE = Path(__file__).resolve().parent.parent / "course"
 NAMED = 2
+MAX_NAMING = 100  # cells with the names of an exercise that are read as code
 OWN_ADDRESS = re.compile(r"^MINIVLLM_WHEEL = .*$", re.MULTILINE)
 """The one line of a set-up cell that is the student's to change."""
 Role = Literal["answer", "test", "setup", "free"]
@@ -168,9 +170,13 @@ def _score(
     own = {cell.print for cell in _all(editions) if names_of[cell.print] == {name}}
     ids = {cell.grade_id for cell in _all(editions) if cell.grade_id}
     targets = {cell.targets for cell in _all(editions) if cell.targets}
-    code = [cell.source for cell in cells if cell.kind == "code"]
     score = len(own & prints.keys()) + 3 * len(ids & {cell.grade_id or cell.id for cell in cells})
-    return score + 3 * sum(any(defines(source, names) for source in code) for names in targets)
+    return score + 3 * sum(any(defines(source, names) for source in _naming(cells, names)) for names in targets)
+
+
+def _naming(cells: Sequence[Cell], names: frozenset[str]) -> list[str]:
+    found = (cell.source for cell in cells if cell.kind == "code" and all(name in cell.source for name in names))
+    return list(islice(found, MAX_NAMING))
 
 
 def _edition(editions: Mapping[str, Released], cells: Sequence[Cell], prints: Counter[str]) -> Released:

@@ -132,9 +132,11 @@ def _review(verdict: Verdict, part: Part) -> Review:
     suggested = next((verdict.suggestions[name] for name in part.cells if name in verdict.suggestions), None)
     if suggested is None:
         return Review(verdict.student, part, None, None, "")
-    note = (
-        f"veto: {suggested.veto}" if suggested.veto else "" if suggested.points is not None else "too unsure to suggest"
-    )
+    if suggested.confidence is None:
+        note = suggested.comment.splitlines()[0]
+    else:
+        unsure = "" if suggested.points is not None else f"unsure: perhaps {suggested.guess:g}"
+        note = f"veto: {suggested.veto}" if suggested.veto else unsure
     return Review(verdict.student, part, suggested.points, suggested.confidence, note)
 
 

@@ -14,10 +14,13 @@ from typing import Any
 from nbformat import NotebookNode
 from nbgrader import utils
 
+from autograder.rubric import findings
 from autograder.rubric.scorer import score
 from autograder.shown import harmless
 
-QUESTIONS = {"q1_answer": "Q1", "q2_answer": "Q2", "q3_answer": "Q3"}
+FINDINGS = "findings"
+"""The grade id of the three findings: no points, and a person confirms them."""
+QUESTIONS = {"q1_answer": "Q1", "q2_answer": "Q2", "q3_answer": "Q3", FINDINGS: FINDINGS}
 """The rubric of a cell, by grade id."""
 HAN = re.compile("[\u4e00-\u9fff]")
 SURE = {"en": "Confidence {confidence:.0%}.", "zh": "置信度 {confidence:.0%}。"}
@@ -33,7 +36,7 @@ class Suggested:
 
     points: float | None
     guess: float
-    confidence: float
+    confidence: float | None
     chain: float
     veto: str
     comment: str
@@ -42,6 +45,9 @@ class Suggested:
 
     @classmethod
     def of(cls, question: str, text: str, language: str) -> Suggested:
+        """`question` is Q1, Q2, Q3, or `FINDINGS`, for which points are not suggested."""
+        if question == FINDINGS:
+            return cls(None, 0.0, None, 0.0, "", harmless(findings.find(text).comment(language)), digest(text))
         found = score(question, text)
         sure = (UNSURE if found.abstains else SURE)[language].format(confidence=found.confidence)
         comment = harmless(f"{found.comment(language)}\n\n{sure}")

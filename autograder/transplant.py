@@ -6,8 +6,7 @@ an answer uses of other cells stands in a cell before it that is run with it (`N
 
 from __future__ import annotations
 
-import difflib
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -15,11 +14,11 @@ import nbformat.v4
 
 from autograder.answers import Answer, find
 from autograder.handed_in import Cell
-from autograder.likeness import likeness, text_of
+from autograder.likeness import likeness, text_of, words
 from autograder.notes import Note, quoted
-from autograder.own_code import needed, own_names, parses, same_code
+from autograder.own_code import is_all_in, needed, own_names, parses, same_code
 from autograder.pairing import Pairing
-from autograder.released import Released, ReleasedCell, text_print
+from autograder.released import Released, ReleasedCell, labels, text_print
 
 NEEDED_BY = "needed_by"
 MAX_OWN_CELLS = 300
@@ -39,6 +38,7 @@ class Transplant:
         self._pairing = Pairing(released, cells)
         self.answers = {cell.number: find(cell, self._pairing) for cell in _code_first(released)}
         self._pairing.pair_free_cells()
+        self._uses = {cell.number: self._used_by(cell) for cell in released.cells if cell.role == "answer"}
         for cell in released.cells:
             if cell.role == "answer" and cell.graded:
                 self._tell_of_answer(cell, self.answers[cell.number])
@@ -55,7 +55,7 @@ class Transplant:
     def _tell_of_answer(self, cell: ReleasedCell, answer: Answer) -> None:
         for repair in answer.repairs:
             self._note("repaired", cell, f"the cell {cell.name} {repair}")
-        for other in answer.others:
+        for other in answer.others[:MAX_UNPLACED]:
             told = f"{cell.name} was filled in twice, in different ways: one was taken, a person has to look at both"
             self._note("flagged", cell, told, answer.text, other)
         for index in self._left_over(cell):
@@ -65,13 +65,15 @@ class Transplant:
             self._note("edited", cell, f"the cell {cell.name} is gone and counts as blank", cell.source)
 
     def _left_over(self, cell: ReleasedCell) -> list[int]:
-        """Own cells with the answer's id, and pieces of its code."""
+        """Own cells with the answer's id or labels, and pieces of its code."""
         answer, found = self.answers[cell.number], []
         for index in self._pairing.own():
             text = self._cell(index).source
             if self._released.is_blank(text) or text.strip() in answer.text or text in answer.others:
                 continue
-            claims = index in self._pairing.claims[cell.grade_id]
+            if is_all_in(text, self._uses[cell.number]):
+                continue
+            claims = index in self._pairing.claims[cell.grade_id] or bool(labels(text) & self._labels(cell))
             piece = cell.kind == "code" and likeness(text, cell.source) >= PIECE and not parses(text)
             found += [index] if claims or (piece and len(text) >= MIN_UNPLACED) else []
         return found[:MAX_UNPLACED]
@@ -90,32 +92,44 @@ class Transplant:
             self._note("edited", cell, f"{told}; the course's own was used", cell.source, mine.source)
 
     def _tell_of_unplaced(self) -> None:
-        """Where a graded answer is missing, the student's own cells could hold it."""
+        """Where a graded answer is missing or not whole, the student's own cells could hold it."""
         for kind, what in (("code", "code"), ("markdown", "text")):
-            blank = [
-                cell
-                for cell in self._released.cells
-                if cell.graded
-                and cell.role == "answer"
-                and cell.kind == kind
-                and self._released.is_blank(self.answers[cell.number].text)
-            ]
-            if not blank:
+            graded = [cell for cell in self._released.cells if cell.role == "answer" and cell.graded]
+            wanting = [cell for cell in graded if cell.kind == kind and self._is_wanting(cell)]
+            if not wanting:
                 continue
-            names = frozenset().union(*(cell.targets for cell in blank))
+            names = frozenset().union(*(_telling_names(cell) for cell in wanting))
             texts = [text for i in range(len(self._pairing.cells)) if (text := self._unplaced(i, kind, names))]
             if not texts:
                 continue
-            told = f"{blank[0].name} is blank, and the student's own cells hold {what} that found no place"
+            cell = wanting[0]
+            told = f"{cell.name} is blank or not whole, and the student's own cells hold {what} that found no place"
             other = "\n\n".join(texts[:MAX_UNPLACED])
             more = len(texts) - MAX_UNPLACED
-            self._note("flagged", blank[0], told, blank[0].source, f"{other}\n[{more} more]" if more > 0 else other)
+            text = self.answers[cell.number].text
+            self._note("flagged", cell, told, text, f"{other}\n[{more} more]" if more > 0 else other)
+
+    def _is_wanting(self, cell: ReleasedCell) -> bool:
+        answer = self.answers[cell.number]
+        if self._released.is_blank(answer.text):
+            return True
+        if cell.kind == "code":
+            return not parses(answer.text)
+        return bool(answer.repairs and self._labels(cell) and not labels(answer.text))
+
+    def _labels(self, cell: ReleasedCell) -> frozenset[str]:
+        return frozenset().union(*self._released.labels.get(cell.grade_id, ()))
 
     def _unplaced(self, index: int, kind: str, names: frozenset[str]) -> str:
         """The text in a cell that could be an answer of this kind, with these names in it if it is code."""
         mine = self._pairing.cells[index]
+        number = self._pairing.number.get(index)
+        if number is not None and self._released.cells[number].kind == "markdown":
+            released = set(self._released.cells[number].source.splitlines())
+            text = "\n".join(line for line in mine.source.splitlines() if line not in released).strip()
+            return text if len(text) >= MIN_UNPLACED else ""
         if kind == "code":
-            named = any(name in mine.source for name in names) and index not in self._pairing.number
+            named = any(name in mine.source for name in names) and number is None
             could_be = named or (self._pairing.is_own(index) and (mine.kind == "code" or bool(own_names(mine.source))))
         else:
             could_be = self._pairing.is_own(index) and text_of(mine.source, mine.kind) is not None
@@ -164,17 +178,20 @@ class Transplant:
             self.notes.append(Note("repaired", told, self._released.name))
         return after
 
-    def _needed(self, cell: ReleasedCell) -> Iterator[Any]:
+    def _used_by(self, cell: ReleasedCell) -> str:
+        """What the answer uses of other cells."""
         answer = self.answers[cell.number]
         if cell.kind != "code" or not answer.indexes or self._released.is_blank(answer.text):
-            return
+            return ""
         graded = (own_names(each.text) for n, each in self.answers.items() if n != cell.number)
         sources = [(i, source) for i in range(len(self._pairing.cells)) if (source := self._other_code(i))]
         end = max(answer.indexes)
         before = [source for index, source in sources if index < end]
         after = [source for index, source in sources if index > end]
-        text = needed(answer.text, before, after, frozenset().union(*graded))
-        if text:
+        return needed(answer.text, before, after, frozenset().union(*graded))
+
+    def _needed(self, cell: ReleasedCell) -> Iterator[Any]:
+        if text := self._uses[cell.number]:
             made: Any = nbformat.v4.new_code_cell(text)  # type: ignore[no-untyped-call]
             made.id = f"needed-{cell.number}"
             made.metadata["minivllm"] = {NEEDED_BY: cell.grade_id}
@@ -194,6 +211,13 @@ def _code_first(released: Released) -> list[ReleasedCell]:
     return sorted((cell for cell in released.cells if cell.role == "answer"), key=lambda cell: cell.kind != "code")
 
 
+def _telling_names(cell: ReleasedCell) -> frozenset[str]:
+    """Names in a code exercise that stand for it wherever they are found."""
+    return cell.targets | {
+        word for word in words(cell.source) if cell.targets and len(word) > 7 and "_" in word.strip("_")
+    }
+
+
 def _new_cell(mine: Cell, number: int) -> Any:
     makers: dict[str, Any] = {"code": nbformat.v4.new_code_cell, "raw": nbformat.v4.new_raw_cell}
     made = makers.get(mine.kind, nbformat.v4.new_markdown_cell)(mine.source)
@@ -205,10 +229,8 @@ def _new_cell(mine: Cell, number: int) -> Any:
 
 
 def _difference(released: str, mine: str) -> str:
-    old, new = ([line.strip() for line in text.splitlines()][:400] for text in (released, mine))
-    lines = [line for line in difflib.ndiff(old, new) if line[:1] in "-+" and line[2:].strip()]
-    gone = [line[2:][:100] for line in lines if line[0] == "-"]
-    come = [line[2:][:100] for line in lines if line[0] == "+"]
+    old, new = (Counter(line.strip()[:100] for line in text.splitlines() if line.strip()) for text in (released, mine))
+    gone, come = list(old - new), list(new - old)
     said = [f"gone: {'; '.join(gone[:MAX_LINES_SHOWN])}"] if gone else []
     said += [f"new: {'; '.join(come[:MAX_LINES_SHOWN])}"] if come else []
     if same_code(released, mine):

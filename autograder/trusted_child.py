@@ -128,16 +128,17 @@ class Code:
         return {"ran": True, "error": None}
 
     def _compile(self, source: str | bytes, file: str) -> types.CodeType:
-        """Magics, ``!``, ``display`` and top-level ``await`` mean what they mean in a notebook."""
+        """In a cell, magics, ``!``, ``display`` and top-level ``await`` mean what they mean in a notebook."""
         text = source if isinstance(source, str) else source.decode("utf-8", "replace")
         try:
             code = compile(source, file, "exec", dont_inherit=True)
         except SyntaxError:
+            if not isinstance(source, str):  # a file
+                raise
             from IPython.core.inputtransformer2 import TransformerManager
 
             text = TransformerManager().transform_cell(text)  # type: ignore[no-untyped-call]
-            flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT if isinstance(source, str) else 0
-            code = compile(text, file, "exec", flags, dont_inherit=True)
+            code = compile(text, file, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
         linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
         if self._shell is None and not {"display", "get_ipython"}.isdisjoint(re.findall(r"\w+", text)):
             self._shell = self._start_shell()

@@ -11,7 +11,7 @@ How a person's word is read from the formgrader. It wins over every suggestion:
   suggested points has let the suggested chain stand; one who gave others says "at least half" with more than 0.5.
 - Veto: standing while nobody has read the answer, or if a person gave it 0 points and the suggestion names a veto.
 - Findings: "Full credit" confirms them, "No credit" does not. (Their cell has no points: the first stores 0, the second
-  0 and an extra credit of 0. A typed 0 confirms.)
+  0 and an extra credit of 0. A typed 0 confirms.) A comment with ``findings: yes`` or ``findings: no`` wins over both.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from nbgrader.api import Gradebook, MissingEntry
 from autograder.classroom import Classroom
 from autograder.notes import Note
 from autograder.submission import Record
-from autograder.suggestions import Suggested
+from autograder.suggestions import FINDINGS, Suggested
 
 OF = 10.0
 EXAMPLE = (": with ", ": for ", "not so: ")
 """Where in a test's sentence the student's own example begins."""
 PASSING = 8.0
 CHAIN = re.compile(r"\bchain\s*[:：]\s*(0\.5|0|1)", flags=re.IGNORECASE)
+CONFIRMED = re.compile(r"\bfindings\s*[:：]\s*(yes|no)\b", flags=re.IGNORECASE)
 QUESTIONS = ("q1", "q2", "q3")
-FINDINGS = "findings"
 
 
 @dataclass(frozen=True)
@@ -71,6 +71,9 @@ class Cell:
     refused: bool = False
     """Its "No credit" was pressed."""
     comment: str = ""
+    """The person's, or the suggested one."""
+    said: str = ""
+    """The person's alone: a suggested comment quotes the student."""
     blank: bool = False
     """The student left it as it was released."""
 
@@ -139,7 +142,7 @@ class Verdict:
         if cell is None or cell.blank:
             return 0.0
         if cell.reviewed:
-            said = CHAIN.search(cell.comment)
+            said = CHAIN.search(cell.said)
             if said:
                 return float(said[1])
             if suggested is None or cell.manual != suggested.points:
@@ -159,7 +162,10 @@ class Verdict:
     @property
     def confirmed(self) -> bool:
         cell = self.cells.get(FINDINGS)
-        return cell is not None and cell.reviewed and not cell.refused
+        if cell is None or not cell.reviewed:
+            return False
+        said = CONFIRMED.search(cell.said)
+        return said[1].lower() == "yes" if said else not cell.refused
 
 
 def verdicts(room: Classroom) -> list[Verdict]:
@@ -177,9 +183,13 @@ def _verdict(room: Classroom, gradebook: Gradebook, student: str) -> Verdict:
     if record is None:
         return Verdict(student, reason="nothing was graded: run `python -m autograder grade`, or nothing was handed in")
     verdict = Verdict(student, record.edition, notes=tuple(record.notes), reason=record.failed)
-    for notebook in record.notebooks.values():
-        verdict.suggestions |= {name: Suggested(**data) for name, data in notebook["suggestions"].items()}
-        verdict.told |= {name: list(_sentences(outputs)) for name, outputs in notebook["outputs"].items()}
+    for ran in record.notebooks.values():
+        try:
+            verdict.suggestions |= {name: Suggested(**data) for name, data in ran["suggestions"].items()}
+        except (KeyError, TypeError):
+            verdict.reason = "graded by another version of the grader: run `python -m autograder grade` again"
+            return verdict
+        verdict.told |= {name: list(_sentences(outputs)) for name, outputs in ran["outputs"].items()}
     if record.failed:
         return verdict
     try:
@@ -198,6 +208,7 @@ def _verdict(room: Classroom, gradebook: Gradebook, student: str) -> Verdict:
                 grade.manual_score,
                 grade.manual_score == 0 and grade.extra_credit == 0,
                 (comment.comment or "") if comment else "",
+                (comment.manual_comment or "") if comment else "",
                 bool(comment and comment.auto_comment == "No response."),
             )
     verdict.penalty = submission.late_submission_penalty or 0.0

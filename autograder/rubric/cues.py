@@ -18,8 +18,9 @@ TO_GRADER = _any(
         "system (?:note|prompt|message|override)|as an ai|language model|you are (?:a|an|now|the)",
         "grader|marker|evaluator|assessor|examiner|ta note|note to|attn",
         "(?:full|maximum|max|top|perfect|all the|highest) ?(?:marks?|points?|scores?|credits?|grades?)",
-        "(?:give|award|assign|grant|deserves?|output|return|set|add|rate|mark).{0,30}"
-        r"(?:points?|marks?|credit|full|score|grade|2(?:\.0)?/2|100)",
+        "(?:give|award|assign|grant|deserves?).{0,30}(?:points?|marks?|credit|full score|grade)",
+        r"(?:output|return|respond|reply|rate|mark|score).{0,30}(?:\d ?points?|points? ?[=:]? ?\d|2(?:\.0)?/2|maximum)",
+        "(?:mark|rate|grade|judge|treat) (?:it|this|me)|reference solution|course instructor",
         "(?:do not|don't|never) (?:deduct|apply|penali[sz]e|subtract|veto)",
         "must (?:contain|include|name) (?:the )?(?:objects?|state)",
     ),
@@ -28,7 +29,8 @@ TO_GRADER = _any(
         r"(?<![a-z_])(?:score|points|grade|mark|objects?|state(?: changes?)?|(?:causal )?chain|veto|confidence)"
         r"[\"']? ?[:=] ?[\"']?"
         r"(?:\d+(?:\.\d+)?(?:/\d)?|full|present|complete|yes|ok|met|satisfied|none|null|true|false|excellent)(?!\w)",
-        "满分|阅卷|评分|评卷|给分|打分|得分点|高分|扣分|判分|判卷|拿分|两分|2 ?分|手下留情|通过这门|及格|挂科|一票否决",
+        r"满分|阅卷|评分|评卷|给分|(?:请|来|在|你)打分|得分点|高分|扣分|判分|判卷|拿分|手下留情|通过这门",
+        r"两分(?!法)|(?<!\d)2 ?分(?![之块为成])|及格|挂科|一票否决",
         "(?:忽略|无视|忘掉|跳过|绕过).{0,12}(?:指令|规则|要求|评分|标准|提示|上文|否决)",
         "系统(?:提示|消息|指令|通知)|作为(?:一个)?(?:ai|人工智能|评分)|(?:标准|参考|模范)答案|必须包含对象",
         "(?:对象|状态变化|状态|因果链|成本链)[、,和与及 ]*(?:对象|状态变化|状态|因果链|因果|成本链|正确性).{0,8}"
@@ -58,7 +60,9 @@ NAME = re.compile(
 )
 ARTICLE = re.compile(r"^(?:the|a|an|together with|plus|as well as|including|like|such as|also|其中|包括|涉及)\s*")
 LISTING = _any(
-    ("involv\\w*|includ\\w*|concepts?|objects?|class(?:es)?|components?|important|key|relat\\w*|parts?|modules?|terms?|keywords?",),
+    (
+        "involv\\w*|includ\\w*|concepts?|objects?|class(?:es)?|components?|important|key|relat\\w*|parts?|modules?|terms?|keywords?",
+    ),
     ("涉及|包括|概念|对象|组件|类|重要|关键|相关|协作|模块|术语|方法|methods",),
 )
 LIST_MARK = re.compile(r"[,、→;/|]|(?<![a-z])and(?![a-z])|以及|还有")

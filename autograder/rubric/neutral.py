@@ -15,6 +15,8 @@ _MOST_NEW = 0.28
 """Share of words that are not the question's, in a sentence that repeats it."""
 _MANY_NAMES = 4
 _MANY_WORDS = 9
+_BRACKETED = re.compile(r"\([^()\n]{1,300}\)|\[[^\[\]\n]{1,300}\]|\{[^{}]{1,300}\}|【[^【】\n]{1,300}】")
+_PART_END = re.compile(r"[,;:]")
 
 
 class Reading(NamedTuple):
@@ -29,20 +31,38 @@ class Reading(NamedTuple):
 def neutral(text: str, question: tuple[str, ...]) -> Reading:
     asked = {word for one in question for word in _words(one.lower())}
     kept: list[Segment] = []
-    characters = list(text)
+    characters = list(_without_asides(text))
     listed = 0
-    for sentence in sentences(text):
-        written = text[sentence.start : sentence.end]
-        if TO_GRADER.search(written):
+    for whole in sentences("".join(characters)):
+        sentence = _before_instruction("".join(characters), whole)
+        if sentence is None:
             continue
-        if COURTESY.search(written):
+        if COURTESY.search(text, sentence.start, sentence.end):
             _without_courtesy(text, sentence, characters)
-        listed += _bare_names(text, sentence, characters)
+        listed += _bare_names("".join(characters), sentence, characters)
         written = "".join(characters[sentence.start : sentence.end])
         if _repeats(written, asked) or not any(character.isalnum() for character in written):
             continue
         kept.append(sentence)
     return Reading("".join(characters), kept, listed)
+
+
+def _without_asides(text: str) -> str:
+    """Brackets that speak to the grader end a sentence and say nothing."""
+
+    def blank(match: re.Match[str]) -> str:
+        return "\n" * len(match.group()) if TO_GRADER.search(match.group()) else match.group()
+
+    return _BRACKETED.sub(blank, text)
+
+
+def _before_instruction(text: str, sentence: Segment) -> Segment | None:
+    """What stands in the sentence before it turns to the grader: all of it, a part, or nothing."""
+    match = TO_GRADER.search(text, sentence.start, sentence.end)
+    if match is None:
+        return sentence
+    ends = [mark.end() for mark in _PART_END.finditer(text, sentence.start, match.start())]
+    return Segment(sentence.start, ends[-1]) if ends else None
 
 
 def _without_courtesy(text: str, sentence: Segment, characters: list[str]) -> None:

@@ -56,7 +56,7 @@ def _phrase(phrase: str) -> str:
     for token in _SPECIAL.findall(phrase.lower()):
         match token:
             case "...":
-                out.append(r"[^。!?\n;]{0,14}?")
+                out.append(r"[^。!?\n;,]{0,14}?")
             case "*":
                 out.append("[a-z0-9_]*")
             case "#":

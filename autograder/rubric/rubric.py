@@ -76,7 +76,7 @@ def load(question: str) -> Rubric:
 def _load(question: str) -> Rubric:
     name = f"{question.lower()}.yaml"
     data, common = read(FOLDER / name), read(FOLDER / "common.yaml")
-    written = {term: _commas(of, f"{name}: term {term}") for term, of in {**common["terms"], **data["terms"]}.items()}
+    written = {term: commas(of, f"{name}: term {term}") for term, of in {**common["terms"], **data["terms"]}.items()}
     terms = {term: phrases(of, f"{name}: term {term}") for term, of in written.items()}
     names = frozenset(terms)
     try:
@@ -84,11 +84,11 @@ def _load(question: str) -> Rubric:
             question,
             tuple(data["question"].values()),
             terms,
-            {dimension: _dimension(data[dimension], names, f"{name}: {dimension}") for dimension in DIMENSIONS},
+            {one: dimension(data[one], names, f"{name}: {one}") for one in DIMENSIONS},
             tuple(_concepts(data["errors"], names, f"{name}: errors").values()),
             tuple(_concepts({**common["vetoes"], **data.get("vetoes", {})}, names, f"{name}: vetoes").values()),
-            _patterns([*common["reasons"], *data.get("reasons", [])], names, f"{name}: reasons"),
-            frozenset(re.findall(r"[a-z_]{5,}", " ".join(one for of in written.values() for one in of))),
+            _patterns(data.get("reasons") or common["reasons"], names, f"{name}: reasons"),
+            frozenset(re.findall(r"[a-z_]{4,}", " ".join(one for of in written.values() for one in of))),
         )
     except KeyError as error:
         raise RubricError(f"{name} has no {error}; see the comment at its head") from None
@@ -104,13 +104,13 @@ def read(path: Path) -> dict[str, Any]:
     return data
 
 
-def _commas(of: Any, where: str) -> list[str]:
+def commas(of: Any, where: str) -> list[str]:
     if not isinstance(of, str):
         raise RubricError(f"{where} is {of!r}: write phrases with commas between them")
     return [phrase.strip() for phrase in of.split(",")]
 
 
-def _dimension(data: dict[str, Any], terms: frozenset[str], where: str) -> Dimension:
+def dimension(data: dict[str, Any], terms: frozenset[str], where: str) -> Dimension:
     parts = _concepts(data["parts"], terms, where)
     return Dimension(parts, _needs(data["full"], parts, where), _needs(data["half"], parts, where))
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-_SENTENCE_END = re.compile(r"[。!?]+|\n+|(?<![.\d])\.(?=[\s\"')\u3400-\u9fff]|$)|\.{2,}")
-_ABBREVIATION = re.compile(r"(?:\b(?:e\.g|i\.e|etc|vs|resp|approx|cf|no)|^\s*\d)$")
+_SENTENCE_END = re.compile(r"[。!?]+|\n+|(?<!\.)\.(?=[\s\"')\u3400-\u9fff]|$)|\.{2,}")
+_ABBREVIATION = re.compile(r"(?:\b(?:e\.g|i\.e|etc|vs|resp|approx|cf|no)|^\s*\d{1,2})$")
 _CLAUSE_END = re.compile(
     r"[,;:()→]|、(?=[^、]{14,})"
     r"|(?<![a-z])(?:because|since|so|therefore|hence|thus|but|while|whereas|although|though|however|instead|then|which"

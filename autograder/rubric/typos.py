@@ -9,6 +9,8 @@ from rapidfuzz.distance import OSA
 
 from autograder.rubric.normalise import Text
 
+_SHORTEST, _LONG = 5, 8
+_FAR = 2
 _WORD = re.compile(r"[a-z_]{5,40}")
 # Right words that lie one letter beside a word of a rubric.
 _RIGHT = frozenset(
@@ -73,15 +75,17 @@ def correct(text: Text, words: frozenset[str]) -> Text:
 
 @lru_cache(maxsize=20_000)
 def _meant(word: str, words: frozenset[str]) -> str:
-    if word in _RIGHT or word.removesuffix("s") in words or any(word.startswith(w) for w in words):
+    if word in _RIGHT or any(word.startswith(stem) for stem in words):
         return word
-    far = 1 if len(word) < 8 else 2
-    near = [
-        (OSA.distance(word, other, score_cutoff=far), other)
+    far = _FAR if len(word) >= _LONG else 1
+    near = sorted(
+        (distance, other)
         for other in words
-        if other[0] == word[0] and abs(len(other) - len(word)) <= far
-    ]
-    near = sorted(one for one in near if one[0] <= far)
+        if len(other) >= _SHORTEST and other[0] == word[0] and abs(len(other) - len(word)) <= far
+        if (distance := OSA.distance(word, other, score_cutoff=far)) <= far
+    )
+    if len(word) < _LONG:  # another letter in a short word makes another word: "works", "words"
+        near = [one for one in near if len(one[1]) != len(word) or sorted(one[1]) == sorted(word)]
     if not near or (len(near) > 1 and near[0][0] == near[1][0] and not near[1][1].startswith(near[0][1])):
         return word
     return near[0][1]

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import nbformat.v4
 import pytest
 
 from autograder import classroom, cli, submission
@@ -153,6 +154,17 @@ def test_practice_cells_are_never_run(room: Room) -> None:
             each.source = "raise SystemExit('a practice cell ran')\nunified_token_plan = None"
     room.hand_in("a", notebook)
     assert room.grade()["a"].points == 4
+
+
+def test_looking_for_the_answers_is_flagged_with_the_line_wherever_it_stands(room: Room) -> None:
+    notebook = room.solved()
+    own = nbformat.v4.new_code_cell("x = 1\nimport autograder.reference")  # type: ignore[no-untyped-call]
+    notebook.cells.append(own)
+    room.hand_in("a", notebook)
+    row = room.grade()["a"]
+    assert row.points == 4, "it is for a person, not a deduction"
+    place = f"cell {len(notebook.cells)}"
+    assert ("flagged", place, 2) in [(note.kind, note.cell, note.line) for note in row.notes]
 
 
 def test_the_hidden_tests_are_not_in_feedback(room: Room) -> None:

@@ -16,8 +16,8 @@ from autograder.feedback import READ_AGAIN, page_of, sections
 from autograder.notes import Note
 from autograder.registrar import COLUMNS, inert, write_csv
 from autograder.report import ClassReport
-from autograder.suggestions import Suggested
-from autograder.verdict import FINDINGS, PARTS, Cell, Verdict, idea
+from autograder.suggestions import FINDINGS, Suggested
+from autograder.verdict import PARTS, Cell, Verdict, idea
 
 LESSON = "lesson-2"
 OF = {"plan_examples": 0.25, "plan_main_path": 1.75, "plan_boundaries": 1.0, "source_mapping_check": 1.0}
@@ -61,6 +61,7 @@ def test_all_points_read_by_a_person_pass() -> None:
         ({"plan_examples": Cell(0, 0.25, False)}, "plan"),
         ({FINDINGS: Cell(0, 0, True)}, "findings"),
         ({FINDINGS: Cell(0, 0, False, manual=0.0, refused=True)}, "findings"),
+        ({FINDINGS: Cell(0, 0, False, manual=0.0, said="Findings: no, the third is a boundary")}, "findings"),
         ({FINDINGS: Cell(0, 0, False, blank=True)}, "findings"),
         ({"source_mapping_check": Cell(0, 1, False), "q1_answer": Cell(0.9, 2, False, manual=0.9)}, "points"),
         ({"q2_answer": Cell(0, 2, False, blank=True)}, "chain_q2"),
@@ -85,10 +86,11 @@ def test_a_missing_notebook_costs_its_points_and_its_chain() -> None:
         (Cell(1.5, 2, False, manual=1.5), suggested(1.5, 0.0), 0.0),  # a person let the suggestion stand
         (Cell(1.0, 2, False, manual=1.0), suggested(1.5, 0.0), 0.5),  # a person gave other points
         (Cell(0.5, 2, False, manual=0.5), suggested(2.0, 1.0), 0.0),
-        (Cell(1.5, 2, False, manual=1.5, comment="fine, but chain: 0"), suggested(2.0, 1.0), 0.0),
-        (Cell(0.5, 2, False, manual=0.5, comment="Chain：1"), suggested(2.0, 0.0), 1.0),
-        (Cell(1.5, 2, True, manual=1.5, comment="chain: 1"), suggested(2.0, 0.0), 0.0),  # of an earlier answer
+        (Cell(1.5, 2, False, manual=1.5, said="fine, but chain: 0"), suggested(2.0, 1.0), 0.0),
+        (Cell(0.5, 2, False, manual=0.5, said="Chain：1"), suggested(2.0, 0.0), 1.0),
+        (Cell(1.5, 2, True, manual=1.5, said="chain: 1"), suggested(2.0, 0.0), 0.0),  # of an earlier answer
         (Cell(1.5, 2, False, manual=1.5), suggested(None, 1.0), 0.5),  # nothing was suggested
+        (Cell(0.5, 2, False, manual=0.5, comment='you write "chain: 1"'), suggested(2.0, 1.0), 0.0),  # a quotation
     ],
 )
 def test_a_persons_word_on_the_chain_wins(cell: Cell, suggestion: Suggested, chain: float) -> None:
@@ -168,7 +170,7 @@ def test_feedback_and_report_escape_what_they_quote(tmp_path: Path) -> None:
     for edition in EDITIONS:
         found.edition = edition
         page = page_of(found, LESSON)
-        assert "<script" not in page and "javascript:" not in re.sub(r"<pre.*?</pre>", "", page)
+        assert "<script" not in page and not re.search(r"(href|src)=.?javascript", page)
 
 
 def test_sections_to_read_again_are_in_both_editions_of_the_course() -> None:

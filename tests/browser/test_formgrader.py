@@ -15,6 +15,7 @@ from autograder import report
 from autograder.classroom import Classroom, grade_class
 from autograder.course import CLONE
 from autograder.demo import LESSON, create
+from autograder.verdict import verdicts
 from tests.browser.jupyterlab import TOKEN, browser_page, jupyterlab
 from tests.browser.test_lesson import SCREENSHOTS
 
@@ -23,6 +24,7 @@ pytestmark = pytest.mark.requires_debian("chromium", "bubblewrap", "fonts-noto-c
 NOTEBOOK = "1-budget-planner"
 READ = "2-prefix-match"
 """Whose answer is read in the test."""
+FINDING = "5-on-the-gpu"
 STUDENTS = {"honest": {"edition": "en"}, "hostile": {"edition": "en"}}
 TAKE_ALL = """
 window.ran = true;
@@ -75,12 +77,11 @@ def poison(notebook: NotebookNode) -> None:
                     {"application/vnd.jupyter.widget-view+json": '{"model_id": "</script><script>ran=true</script>"}'}
                 ),
             ]
-    own = [
-        new_markdown_cell(MARKDOWN),
-        new_raw_cell(MARKDOWN),
-        new_code_cell("1", outputs=notebook.cells[3].get("outputs", [])),
-    ]  # type: ignore[no-untyped-call]
-    notebook.cells[4:4] = own
+    notebook.cells[4:4] = [
+        new_markdown_cell(MARKDOWN),  # type: ignore[no-untyped-call]
+        new_raw_cell(MARKDOWN),  # type: ignore[no-untyped-call]
+        new_code_cell("1", outputs=[html({"text/html": f"<script>{TAKE_ALL}</script>"})]),  # type: ignore[no-untyped-call]
+    ]
     notebook.cells += [new_raw_cell(f"<script>{TAKE_ALL}</script>", metadata={"raw_mimetype": "text/html"})]  # type: ignore[no-untyped-call]
     notebook.metadata.widgets = {
         "application/vnd.jupyter.widget-state+json": {"state": {"</script><script>ran=true": {}}}
@@ -99,7 +100,7 @@ def room(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Classroom]:
         poison(notebook)
         nbformat.write(notebook, path)  # type: ignore[no-untyped-call]
         for other in room.submitted.glob("*/*/*.ipynb"):
-            if other.stem not in (NOTEBOOK, READ):
+            if other.stem not in (NOTEBOOK, READ, FINDING):
                 other.unlink()
         assert not [row.reason for row in grade_class(room, jobs=2) if row.reason]
         yield room
@@ -148,8 +149,8 @@ def show(page: Page, place: str, name: str) -> None:
 
 def grades(room: Classroom, student: str, notebook: str) -> dict[str, tuple[float | None, float | None, bool]]:
     with room.gradebook() as gradebook:
-        notebook = gradebook.find_submission_notebook(notebook, LESSON, student)
-        return {g.name: (g.manual_score, g.extra_credit, g.needs_manual_grade) for g in notebook.grades}
+        found = gradebook.find_submission_notebook(notebook, LESSON, student).grades
+        return {grade.name: (grade.manual_score, grade.extra_credit, grade.needs_manual_grade) for grade in found}
 
 
 def total(page: Page, student: str) -> float:
@@ -189,6 +190,22 @@ def test_a_suggestion_is_seen_and_overridden_and_the_total_follows_and_survives_
     assert total(page, "honest") == rest + given
 
 
+def test_full_credit_confirms_the_findings_and_no_credit_does_not(page: Page, room: Classroom) -> None:
+    def confirmed() -> bool:
+        [honest] = [verdict for verdict in verdicts(room) if verdict.student == "honest"]
+        assert "findings" not in [part.name for part in honest.waits]
+        return honest.confirmed
+
+    for button, confirms in (("full-credit", True), ("no-credit", False)):
+        opened(page, room, "honest", FINDING)
+        cell = page.locator(".nbgrader_cell", has=page.locator("#findings"))
+        with page.expect_response(lambda response: "/api/grade/" in response.url and response.request.method == "PUT"):
+            cell.locator(f".{button}").click()
+        assert confirmed() is confirms
+    type_into(page, "#findings-comment", "findings: yes, on second thoughts", "/api/comment/")
+    assert confirmed()
+
+
 def test_no_script_of_a_student_runs_when_the_instructor_opens_the_submission(page: Page, room: Classroom) -> None:
     before = grades(room, "hostile", NOTEBOOK)
     errors = opened(page, room, "hostile", NOTEBOOK)
@@ -196,7 +213,7 @@ def test_no_script_of_a_student_runs_when_the_instructor_opens_the_submission(pa
     assert page.evaluate("window.ran") is None
     assert not errors
     assert grades(room, "hostile", NOTEBOOK) == before
-    notebook = page.locator("#notebook-container")
+    notebook = page.locator("#notebook-container").first
     assert notebook.locator("script, iframe, svg, object, embed, [onerror], [onload]").count() == 0
     assert notebook.locator("a[href^='javascript']").count() == 0
     expect(notebook).to_contain_text("Each step has one budget.")

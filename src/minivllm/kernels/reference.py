@@ -95,7 +95,7 @@ def paged_attention(
     small (`GATHER_BYTES`); a long one goes alone.
     """
     check_paged_attention(out, query, kv_cache, block_table, seq_lens, query_start_loc, max_query_len, sliding_window)
-    for group in _plan(kv_cache, block_table, query_start_loc.tolist(), seq_lens.tolist(), sliding_window):
+    for group in _plan(query, kv_cache, block_table, query_start_loc.tolist(), seq_lens.tolist(), sliding_window):
         if isinstance(group, _Sequence):
             _attend_one(out, query, kv_cache, block_table, group, scale, sliding_window)
         else:
@@ -120,7 +120,7 @@ class _Group:
     tokens: torch.Tensor  # [size * query_len], rows of query and out
     blocks: torch.Tensor  # [size * blocks of the longest]
     unowned: torch.Tensor  # gathered keys that are nobody's
-    visible: torch.Tensor  # bool [size, query_len, keys]
+    mask: torch.Tensor  # [size, 1, rows, keys], 0 where a token sees a key, else -inf; rows as in _attend_group, or 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +134,7 @@ _last_plan = _LastPlan((), torch.empty(0), [])
 
 
 def _plan(
+    query: torch.Tensor,
     kv_cache: torch.Tensor,
     block_table: torch.Tensor,
     starts: list[int],
@@ -143,12 +144,17 @@ def _plan(
     """What is computed together. All layers of a step ask with the same values, so the last answer is kept."""
     global _last_plan
     block_size, token_bytes = kv_cache.shape[1], kv_cache.stride(1) * kv_cache.element_size()
-    asked = (starts, seq_lens, block_size, token_bytes, sliding_window, GATHER_BYTES, block_table.device)
+    heads_per_kv_head = query.shape[1] // kv_cache.shape[2]
+    like = query.new_empty(0)  # of the mask's dtype and device
+    shape = (block_size, token_bytes, heads_per_kv_head, sliding_window, GATHER_BYTES)
+    asked = (starts, seq_lens, *shape, like.dtype, like.device)
     last = _last_plan
     if last.asked == asked and torch.equal(last.block_table, block_table):
         return last.parts
     parts: list[_Sequence | _Group] = [
-        group[0] if len(group) == 1 else _lay_out(group, block_table, block_size, sliding_window)
+        group[0]
+        if len(group) == 1
+        else _lay_out(group, like, heads_per_kv_head, block_table, block_size, sliding_window)
         for group in _groups(starts, seq_lens, token_bytes, sliding_window)
     ]
     _last_plan = _LastPlan(asked, block_table.clone(), parts)
@@ -218,7 +224,14 @@ def _attend_one(
         result[start:end] = attended[0].transpose(0, 1)
 
 
-def _lay_out(group: list[_Sequence], block_table: torch.Tensor, block_size: int, sliding_window: int | None) -> _Group:
+def _lay_out(
+    group: list[_Sequence],
+    like: torch.Tensor,
+    heads_per_kv_head: int,
+    block_table: torch.Tensor,
+    block_size: int,
+    sliding_window: int | None,
+) -> _Group:
     device, query_len = block_table.device, group[0].query_len
     rows = torch.tensor([[s.index, s.query_start, s.seq_len, s.first_key] for s in group], device=device)
     index, query_start, seq_len, first_key = rows.unsqueeze(-1).unbind(1)
@@ -236,13 +249,17 @@ def _lay_out(group: list[_Sequence], block_table: torch.Tensor, block_size: int,
     visible = (key_position[:, None, :] <= query_position) & ~unowned[:, None, :]
     if sliding_window:
         visible &= key_position[:, None, :] > query_position - sliding_window
+    # One row for each query of a KV head, see _attend_group; for decodes all of them see the same.
+    mask = like.new_zeros(visible.shape).masked_fill_(~visible, float("-inf"))
+    if query_len > 1:
+        mask = mask.repeat_interleave(heads_per_kv_head, dim=1)
     return _Group(
         size=len(group),
         query_len=query_len,
         tokens=(query_start + new_token).flatten(),
         blocks=blocks.flatten(),
         unowned=unowned.flatten().nonzero().squeeze(1),
-        visible=visible,
+        mask=mask[:, None],
     )
 
 
@@ -256,8 +273,7 @@ def _attend_group(out: torch.Tensor, query: torch.Tensor, kv_cache: torch.Tensor
     head_size = width // 2
     rows = query[group.tokens].view(group.size, group.query_len, num_kv_heads, -1, head_size)
     folded = rows.transpose(1, 2).flatten(2, 3)
-    mask = group.visible if group.query_len == 1 else group.visible.repeat_interleave(rows.shape[3], dim=1)
-    attended = F.scaled_dot_product_attention(folded, key, value, attn_mask=mask[:, None], scale=scale)
+    attended = F.scaled_dot_product_attention(folded, key, value, attn_mask=group.mask, scale=scale)
     attended = attended.unflatten(2, (group.query_len, -1)).transpose(1, 2)  # type: ignore[no-untyped-call]
     out[group.tokens] = attended.reshape(group.size * group.query_len, -1, head_size)
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from minivllm.kernels import Kernels, kernels_for
-from minivllm.kernels.linear import linear
+from minivllm.kernels.linear import PackedLinear, linear
 from minivllm.model.attention import AttentionMetadata
 from minivllm.model.config import LlamaConfig
 from minivllm.model.errors import ModelError
@@ -169,6 +169,7 @@ class LlamaForCausalLM(nn.Module):
             self.model = LlamaModel(config, kernels)
             untied = not config.tie_word_embeddings
             self.lm_head = Linear(config.hidden_size, config.vocab_size) if untied else None
+        self.head: PackedLinear  # made when the weights have come
         self.cos_sin = rotary_table(config).to(device)
         self.requires_grad_(False)
 
@@ -193,8 +194,7 @@ class LlamaForCausalLM(nn.Module):
     @torch.inference_mode()
     def compute_logits(self, hidden: Tensor) -> Tensor:
         """Logits [n, vocab_size] of n rows of what ``forward`` returned; the matrix is large, so pass few."""
-        head = self.lm_head or self.model.embed_tokens
-        return linear(hidden, head.weight)
+        return self.head(hidden)
 
     @torch.inference_mode()
     def load_weights(self, weights: Iterable[tuple[str, Tensor]]) -> None:
@@ -210,6 +210,7 @@ class LlamaForCausalLM(nn.Module):
             raise ModelError(
                 f"{len(places)} weights were not given, {next(iter(places))!r} among them: load a whole checkpoint."
             )
+        self.head = PackedLinear((self.lm_head or self.model.embed_tokens).weight)
 
     def _places(self) -> dict[str, Tensor]:
         """Where each weight of a checkpoint goes: q, k, v and gate, up are rows of a stacked matrix."""

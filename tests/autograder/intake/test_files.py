@@ -95,7 +95,7 @@ def with_surrogates() -> bytes:
 
 def with_large_outputs() -> Notebook:
     notebook = solved()
-    notebook["cells"][5]["outputs"] = [{"output_type": "stream", "name": "stdout", "text": "x" * (40 << 20)}]
+    notebook["cells"][5]["outputs"] = [{"output_type": "stream", "name": "stdout", "text": "x" * (20 << 20)}]
     return notebook
 
 
