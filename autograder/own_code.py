@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 MAX_SOURCE = 50_000  # characters of a cell that is read as code
+MAX_LINES = 2_000
 MAX_STATEMENTS = 1_000
 MAX_CELLS = 500  # that are read for what an answer uses
 READS = {"LOAD_NAME", "LOAD_GLOBAL", "LOAD_FROM_DICT_OR_GLOBALS"}
@@ -83,9 +84,9 @@ def parses(source: str) -> bool:
     return _parse(plain(source)) is not None
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=128)
 def _parse(source: str) -> ast.Module | None:
-    if len(source) > MAX_SOURCE:
+    if len(source) > MAX_SOURCE or source.count("\n") > MAX_LINES:
         return None
     try:
         with warnings.catch_warnings():
@@ -95,7 +96,7 @@ def _parse(source: str) -> ast.Module | None:
         return None
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=128)
 def statements(source: str) -> tuple[Statement, ...]:
     source = plain(source)
     tree = _parse(source)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from typing import Any
 
@@ -13,7 +14,7 @@ from autograder.course import CLONE, CourseError
 
 def enter_gradebook(config: Config, lesson: str) -> None:
     """nbgrader's generate_assignment: the graded cells come into the gradebook. Points that are there stay."""
-    _ask(NbGraderAPI(config=config), "generate_assignment", lesson, force=True)
+    _ask(config, "generate_assignment", lesson, force=True)
 
 
 def to_exchange(config: Config, lesson: str, edition: str) -> None:
@@ -21,10 +22,13 @@ def to_exchange(config: Config, lesson: str, edition: str) -> None:
     config = Config(config)
     config.CourseDirectory.release_directory = str(CLONE / "course" / edition)
     config.ExchangeReleaseAssignment.force = True
-    _ask(NbGraderAPI(config=config), "release_assignment", lesson)
+    _ask(config, "release_assignment", lesson)
 
 
-def _ask(nbgrader: NbGraderAPI, command: str, lesson: str, **options: Any) -> None:
+def _ask(config: Config, command: str, lesson: str, **options: Any) -> None:
+    nbgrader = NbGraderAPI(config=config)
+    nbgrader.log.handlers[:] = [logging.NullHandler()]  # what went wrong is in its answer
+    nbgrader.log.propagate = False
     done: dict[str, Any] = getattr(nbgrader, command)(lesson, **options)
     if not done["success"]:
         told = f"{done.get('log', '')}\n{done.get('error', '')}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-SURE = 0.5
+SURE = 0.65
 """Below this a suggestion abstains: a person should read the answer before the others."""
 
 

@@ -88,7 +88,7 @@ def _load(question: str) -> Rubric:
             tuple(_concepts(data["errors"], names, f"{name}: errors").values()),
             tuple(_concepts({**common["vetoes"], **data.get("vetoes", {})}, names, f"{name}: vetoes").values()),
             _patterns(data.get("reasons") or common["reasons"], names, f"{name}: reasons"),
-            frozenset(re.findall(r"[a-z_]{4,}", " ".join(one for of in written.values() for one in of))),
+            frozenset(re.findall(r"[a-z_]{3,}[a-z]", " ".join(one for of in written.values() for one in of))),
         )
     except KeyError as error:
         raise RubricError(f"{name} has no {error}; see the comment at its head") from None

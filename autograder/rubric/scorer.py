@@ -8,7 +8,7 @@ The text is data: nothing in it is run, followed or trusted.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from functools import cache
 
@@ -73,8 +73,9 @@ def score(question: str, text: str) -> Suggestion:
     reading = neutral(written.read, _asked(rubric))
     terms = Terms(reading.text, reading.sentences, rubric.terms)
 
-    errors = [(concept, hits) for concept in rubric.errors if (hits := _hits(concept, terms))]
-    vetoes = [(concept, hits) for concept in rubric.vetoes if (hits := _hits(concept, terms))]
+    asks = {at for at, one in enumerate(reading.sentences) if reading.text[one.start : one.end].rstrip().endswith("?")}
+    errors = [(concept, hits) for concept in rubric.errors if (hits := _hits(concept, terms, asks))]
+    vetoes = [(concept, hits) for concept in rubric.vetoes if (hits := _hits(concept, terms, asks))]
     spoilt = {part for concept, _ in errors for part in concept.spoils}
     most = {name: min([1.0, *(c.takes[name] for c, _ in errors if name in c.takes)]) for name in DIMENSIONS}
     dimensions: dict[str, Judged] = {}
@@ -117,11 +118,12 @@ def score(question: str, text: str) -> Suggestion:
     )
 
 
-def _hits(concept: Concept, terms: Terms) -> list[Hit]:
+def _hits(concept: Concept, terms: Terms, but: Collection[int] = ()) -> list[Hit]:
+    """Where the concept stands, save in the sentences `but`."""
     hits = terms.hits(concept.any)
     if not hits:
         return []
-    undone = {hit.sentence for hit in terms.hits(concept.unless)}
+    undone = set(but) | {hit.sentence for hit in terms.hits(concept.unless)}
     undone |= {hit.sentence + step for hit in terms.hits(concept.near) for step in (-1, 0, 1)}
     return [hit for hit in hits if hit.sentence not in undone]
 

@@ -30,9 +30,9 @@ from minivllm.lesson import (
 from minivllm.lesson.errors import LessonError
 from minivllm.lesson.questions import QUESTIONS, slots_gates
 from minivllm.lesson.questions import allocate_slots as questions
-from minivllm.lesson.regions import PoolView
-from minivllm.lesson.slots_run import LOADS
-from minivllm.lesson.slots_states import ASKING, LEAVING
+from minivllm.lesson.views.regions import PoolView
+from minivllm.lesson.in_engine.slots import LOADS
+from minivllm.lesson.practice.slot_states import ASKING, LEAVING
 from tests.lesson.notebooks import code_cells, execute, printed, prose, released, solved, source
 
 NAME = "3-allocate-slots"

@@ -20,11 +20,11 @@ from traitlets.config import Config
 
 from autograder.course import CLONE, configure, edition_of, write_notebook
 from minivllm.lesson import measure
-from minivllm.lesson.batch_practice import check_prepare_inputs
-from minivllm.lesson.batch_step import batch_step
-from minivllm.lesson.kernels_in_engine import run_in_engine
+from minivllm.lesson.practice.prepare_inputs import check_prepare_inputs
+from minivllm.lesson.views.batch_step import batch_step
+from minivllm.lesson.in_engine.kernels import run_in_engine
 from minivllm.lesson.questions import QUESTIONS, on_the_gpu
-from minivllm.lesson.verify_practice import check_kept_tokens
+from minivllm.lesson.practice.kept_tokens import check_kept_tokens
 from tests.conftest import unavailable
 from tests.lesson.notebooks import LANGUAGES, code_cells, printed, prose, solved, source
 

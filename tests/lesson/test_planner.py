@@ -7,7 +7,7 @@ import pytest
 
 from minivllm.lesson import Arrival, Load, ______, run_planner
 from minivllm.lesson.errors import LessonError
-from minivllm.lesson.planner import LOADS, compare
+from minivllm.lesson.in_engine.planner import LOADS, compare
 
 Requests = list[dict[str, Any]]
 Plan = tuple[dict[str, int], int]

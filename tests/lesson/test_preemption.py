@@ -9,7 +9,7 @@ import pytest
 
 from minivllm.core.sched.scheduler import Scheduler
 from minivllm.lesson import Load, ______, check_preempt, check_select_victim, costs, record
-from minivllm.lesson.cost import Cost, cost
+from minivllm.lesson.views.cost import Cost, cost
 from minivllm.lesson.load import Run
 from minivllm.lesson.questions import QUESTIONS, preemption
 from minivllm.request import Request, RequestStatus

@@ -22,7 +22,7 @@ from minivllm.lesson import (
 )
 from minivllm.lesson.errors import LessonError
 from minivllm.lesson.load import MAX_STEPS, Arrival, Load, Run
-from minivllm.lesson.prefix_lookup import LOADS
+from minivllm.lesson.in_engine.lookup import LOADS
 from minivllm.lesson.questions import QUESTIONS, prefix_match
 from minivllm.request import Request, SamplingParams
 from tests.lesson.notebooks import code_cells, prose, source
@@ -242,7 +242,7 @@ def test_a_request_that_finds_no_room_is_looked_up_again_with_the_same_result() 
 
 
 def _lookups(load: str) -> list[tuple[Any, ...]]:
-    from minivllm.lesson.prefix_lookup import compare_lookups
+    from minivllm.lesson.in_engine.lookup import compare_lookups
 
     return [tuple(row) for row in compare_lookups(find_longest_cache_hit, max_cache_hit_length, LOADS[load]).rows]
 

@@ -12,13 +12,13 @@ import pytest
 import torch
 
 from minivllm.engine.runner import kv_bytes_per_token
-from minivllm.lesson.call_record import FUNCTIONS, STATES, call_record
+from minivllm.lesson.views.call_record import FUNCTIONS, STATES, call_record
 from minivllm.lesson.errors import LessonError
 from minivllm.lesson.first_run import doctor, needs_weights, tiny_engine
 from minivllm.lesson.kv_bill import GIB, GPUS, MODELS, ModelShape
-from minivllm.lesson.kv_practice import check_kv_bytes_per_token
+from minivllm.lesson.practice.kv_bytes import check_kv_bytes_per_token
 from minivllm.lesson.load import Arrival, Load, Run, record
-from minivllm.lesson.map_practice import call_graph, check_callers, check_owners
+from minivllm.lesson.practice.call_map import call_graph, check_callers, check_owners
 from minivllm.lesson.outcome import ______
 from minivllm.lesson.questions import start_here
 from minivllm.model.config import LlamaConfig

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from minivllm.config import CacheConfig, EngineConfig, SpeculativeConfig
 from minivllm.kv_cache_interface import FullAttentionSpec, KVCacheSpec
 from minivllm.lesson.load import MAX_STEPS, Load, Run
-from minivllm.lesson.regions import PoolView
+from minivllm.lesson.views.regions import PoolView
 from minivllm.lesson.table import Table
 from minivllm.lesson.watch import snapshot
 

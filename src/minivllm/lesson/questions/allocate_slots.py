@@ -9,7 +9,7 @@ from minivllm.core.kv_cache_manager import KVCacheManager
 from minivllm.lesson.load import Arrival, Run
 from minivllm.lesson.question import Answer, Question
 from minivllm.lesson.questions.slots_gates import GATES
-from minivllm.lesson.regions import PoolView
+from minivllm.lesson.views.regions import PoolView
 from minivllm.lesson.slots_load import SlotsLoad, after, tables_of
 from minivllm.lesson.watch import Step
 from minivllm.observe.recorder import around

@@ -1,7 +1,7 @@
 """What the notebook 5-on-the-gpu asks: each answer is a run of the engine."""
 
-from minivllm.lesson.batch_step import batch_step
-from minivllm.lesson.measure import (
+from minivllm.lesson.views.batch_step import batch_step
+from minivllm.lesson.measure.schedule import (
     BLOCK_SIZES,
     CHUNK_BUDGETS,
     CHUNK_DECODES,
@@ -81,7 +81,7 @@ _TOKENS_COMPUTED = "as many tokens are computed"
 def _draft_text() -> Answer:
     import torch
 
-    from minivllm.lesson.kernels_in_engine import answers, engine_kernels, tiny_engine
+    from minivllm.lesson.in_engine.kernels import answers, engine_kernels, tiny_engine
     from minivllm.observe.recorder import StepCounter
 
     device = torch.device("cpu")

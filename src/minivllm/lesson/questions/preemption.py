@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from minivllm.lesson.cost import Cost, cost
+from minivllm.lesson.views.cost import Cost, cost
 from minivllm.lesson.load import Arrival, Load, Run
 from minivllm.lesson.question import Answer, Question
 from minivllm.lesson.slots_load import SlotsLoad

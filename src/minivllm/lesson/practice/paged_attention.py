@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from minivllm.lesson.kernel_launch import (
+from minivllm.lesson.practice.kernel_launch import (
     COLUMNS,
     HEAD_SIZE,
     NUM_HEADS,

@@ -49,7 +49,7 @@ def real_model() -> LoadedModel | None:
     import torch
 
     from minivllm.bench.machine import where_and_when
-    from minivllm.lesson.kernels_in_engine import engine_kernels
+    from minivllm.lesson.in_engine.kernels import engine_kernels
     from minivllm.model.errors import ModelError
     from minivllm.model.loader import default_device, load_model
 

@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from minivllm.lesson.batch_practice import UNFILLED, unfilled
+from minivllm.lesson.practice.prepare_inputs import UNFILLED, unfilled
 from minivllm.lesson.outcome import Outcome, door
 from minivllm.lesson.table import Table, show
 

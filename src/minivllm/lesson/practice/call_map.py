@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from minivllm.lesson.call_record import FUNCTIONS, call_record
+from minivllm.lesson.views.call_record import FUNCTIONS, call_record
 from minivllm.lesson.checks import check
 from minivllm.lesson.errors import LessonError
 from minivllm.lesson.outcome import Blank

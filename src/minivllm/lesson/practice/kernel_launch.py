@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from minivllm.lesson.batch_practice import UNFILLED, unfilled
-from minivllm.lesson.batch_step import BatchStep, batch_step
+from minivllm.lesson.practice.prepare_inputs import UNFILLED, unfilled
+from minivllm.lesson.views.batch_step import BatchStep, batch_step
 from minivllm.lesson.load import Arrival, Load
 from minivllm.lesson.table import Table, show
 from minivllm.lesson.triton_here import MissingKernel

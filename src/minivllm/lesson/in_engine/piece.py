@@ -8,7 +8,7 @@ from typing import Any
 
 from minivllm.core.sched.scheduler import Scheduler
 from minivllm.lesson.outcome import Blank, BlankError, Outcome, door
-from minivllm.lesson.trace_step import RULES, Finding, first_difference
+from minivllm.lesson.in_engine.trace_step import RULES, Finding, first_difference
 from minivllm.lesson.watch import RequestView, Step, snapshot
 from minivllm.lesson.why import explain
 from minivllm.observe.recorder import around

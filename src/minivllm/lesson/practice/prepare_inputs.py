@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from types import FunctionType
 from typing import Any
 
-from minivllm.lesson.batch_step import MIXED, BatchStep, batch_steps, engine_inputs
+from minivllm.lesson.views.batch_step import MIXED, BatchStep, batch_steps, engine_inputs
 from minivllm.lesson.load import Arrival, Load
 from minivllm.lesson.outcome import Outcome, door
 from minivllm.lesson.table import Table, show

@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from minivllm.lesson.measure import NO_MODEL, Measured, ratios, spread
+from minivllm.lesson.measure.schedule import NO_MODEL, Measured, ratios, spread
 from minivllm.lesson.table import Table, show
 
 if TYPE_CHECKING:

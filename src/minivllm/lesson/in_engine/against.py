@@ -16,10 +16,10 @@ from minivllm.core.kv_cache_manager import KVCacheManager
 from minivllm.core.sched.scheduler import Scheduler
 from minivllm.lesson.errors import LessonError
 from minivllm.lesson.load import MAX_RECORDED_STEPS, Load, Run
-from minivllm.lesson.piece import FunctionSeat, Misfit, PlannerSeat, PreemptSeat, Seat, VictimSeat, owners
-from minivllm.lesson.piece_slots import AllocateSlotsSeat, FreeSeat, NumBlocksSeat
+from minivllm.lesson.in_engine.piece import FunctionSeat, Misfit, PlannerSeat, PreemptSeat, Seat, VictimSeat, owners
+from minivllm.lesson.in_engine.piece_slots import AllocateSlotsSeat, FreeSeat, NumBlocksSeat
 from minivllm.lesson.table import Table, show
-from minivllm.lesson.trace_step import Finding
+from minivllm.lesson.in_engine.trace_step import Finding
 from minivllm.observe.recorder import Recorder
 from minivllm.observe.recording import Recording
 from minivllm.observe.replay import Replay, load_trace, make_config

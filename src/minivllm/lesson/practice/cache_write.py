@@ -7,7 +7,7 @@ from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
-from minivllm.lesson.kernel_launch import (
+from minivllm.lesson.practice.kernel_launch import (
     COLUMNS,
     MARGIN,
     PoisonedCase,

@@ -11,9 +11,9 @@ from minivllm.core.kv_cache_manager import KVCacheBlocks, KVCacheManager
 from minivllm.core.kv_cache_utils import KVCacheBlock
 from minivllm.lesson.errors import LessonError
 from minivllm.lesson.load import MAX_STEPS, Arrival, Load, Run
-from minivllm.lesson.regions import PoolView
+from minivllm.lesson.views.regions import PoolView
 from minivllm.lesson.slots_load import SlotsLoad
-from minivllm.lesson.slots_practice import call, returned_ids
+from minivllm.lesson.practice.block_slots import call, returned_ids
 from minivllm.lesson.table import Table, show
 from minivllm.observe.recorder import around
 from minivllm.observe.recording import Recording

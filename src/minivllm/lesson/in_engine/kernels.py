@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from minivllm.lesson import attention_practice, cache_write_practice
-from minivllm.lesson.kernel_launch import asks_for_work, failure, launch_cache_write, launch_paged_attention
+from minivllm.lesson.practice.kernel_launch import asks_for_work, failure, launch_cache_write, launch_paged_attention
 from minivllm.lesson.table import Table, show
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from minivllm.core.kv_cache_utils import KVCacheBlock
 from minivllm.core.single_type_kv_cache_manager import cdiv
 from minivllm.lesson.checks import check
 from minivllm.lesson.outcome import Blank, BlankError
-from minivllm.lesson.regions import PoolView
-from minivllm.lesson.slots_states import ASKING, LEAVING, Situation
+from minivllm.lesson.views.regions import PoolView
+from minivllm.lesson.practice.slot_states import ASKING, LEAVING, Situation
 from minivllm.lesson.table import show
 
 _BLANK = "the blank ______ is not filled in: replace every ______ by your own expression and run the cell again"

@@ -7,8 +7,8 @@ from typing import Any
 
 from minivllm.core.kv_cache_utils import KVCacheBlock
 from minivllm.lesson.errors import LessonError
-from minivllm.lesson.piece import FunctionSeat, Misfit
-from minivllm.lesson.slots_run import OwnKVCacheManager
+from minivllm.lesson.in_engine.piece import FunctionSeat, Misfit
+from minivllm.lesson.in_engine.slots import OwnKVCacheManager
 from minivllm.observe.recorder import around
 from minivllm.request import Request
 

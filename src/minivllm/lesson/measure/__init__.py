@@ -1,0 +1,1 @@
+"""Claims about performance, measured on the real model."""
