@@ -119,6 +119,8 @@ def _joined(index: int, pairing: Pairing) -> tuple[str, tuple[int, ...]] | None:
         if known or (cells[end].kind != "code" and cells[end].source.strip()):
             return None
         broken = broken or not parses(cells[end].source)
+        if not broken:
+            return None
         text = "\n".join(each.source for each in cells[index : end + 1])
         if broken and parses(text):
             return text, tuple(range(index, end + 1))

@@ -69,6 +69,10 @@ def intake(path: Path, student: str, course: Path = COURSE) -> Taken:
     """
     known = released(path.name, course)
     taken = Taken()
+    if not known:
+        told = f"{course.name}/ holds no released notebooks to take it in with: run `python -m autograder course`"
+        taken.notes = [Note("refused", told)]
+        return taken
     found, taken.notes = files(path)
     versions: dict[str, list[_Version]] = {}
     for file in found:

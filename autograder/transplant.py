@@ -67,16 +67,18 @@ class Transplant:
     def _left_over(self, cell: ReleasedCell) -> list[int]:
         """Own cells with the answer's id or labels, and pieces of its code."""
         answer, found = self.answers[cell.number], []
-        for index in self._pairing.own():
+        for read, index in enumerate(self._pairing.own()):
             text = self._cell(index).source
+            if len(found) == MAX_UNPLACED:
+                break
             if self._released.is_blank(text) or text.strip() in answer.text or text in answer.others:
                 continue
             if is_all_in(text, self._uses[cell.number]):
                 continue
             claims = index in self._pairing.claims[cell.grade_id] or bool(labels(text) & self._labels(cell))
-            piece = cell.kind == "code" and likeness(text, cell.source) >= PIECE and not parses(text)
-            found += [index] if claims or (piece and len(text) >= MIN_UNPLACED) else []
-        return found[:MAX_UNPLACED]
+            alike = cell.kind == "code" and read < MAX_OWN_CELLS and likeness(text, cell.source) >= PIECE
+            found += [index] if claims or (alike and len(text) >= MIN_UNPLACED and not parses(text)) else []
+        return found
 
     def _tell_of_change(self, cell: ReleasedCell) -> None:
         index = self._pairing.where(cell.number)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
 from typing import NamedTuple
 
@@ -25,9 +25,10 @@ class Found(NamedTuple):
 
 
 class Hit(NamedTuple):
+    """A match: the sentence that it begins in, and a span in each sentence that it touches."""
+
     sentence: int
-    start: int
-    end: int
+    spans: tuple[Segment, ...]
 
 
 class Terms:
@@ -71,7 +72,7 @@ class Terms:
                 continue
             ordered = zip(pattern.steps[1:], chosen[1:], chosen, strict=False)
             if all(step.link != ">" or before[1].start < after[1].start for step, after, before in ordered):
-                return Hit(at, start, end)
+                return Hit(at, tuple(_span(chosen, one) for one in range(at, sentence + 1)))
         return None
 
     def _spots(self, step: Step, sentence: int) -> list[Segment]:
@@ -93,3 +94,8 @@ class Terms:
         if atom.polarity == "any":
             return places
         return [one for one in places if one.denied == (atom.polarity == "no")]
+
+
+def _span(chosen: Sequence[tuple[int, Segment]], sentence: int) -> Segment:
+    spots = [spot for at, spot in chosen if at == sentence]
+    return Segment(min(spot.start for spot in spots), max(spot.end for spot in spots))

@@ -27,6 +27,7 @@ class Concept:
     near: tuple[Pattern, ...] = ()
     takes: dict[str, float] = field(default_factory=dict)
     spoils: frozenset[str] = frozenset()
+    contradicts: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -135,6 +136,7 @@ def _concepts(data: dict[str, Any], terms: frozenset[str], where: str) -> dict[s
             _patterns(one.get("near", []), terms, f"{where}.{name}"),
             one.get("takes", {}),
             frozenset(one.get("spoils", ())),
+            frozenset(one.get("contradicts", ())),
         )
         for name, one in data.items()
     }

@@ -19,7 +19,7 @@ from autograder.rubric.neutral import Reading, neutral
 from autograder.rubric.normalise import LONGEST, Text, normalise
 from autograder.rubric.points import DIMENSIONS, points
 from autograder.rubric.rubric import FOLDER, Concept, Rubric, Says, load, read
-from autograder.rubric.segments import Segment, clauses
+from autograder.rubric.segments import clauses
 from autograder.rubric.typos import correct
 
 NAMES_ONLY = "names_without_ownership"
@@ -76,23 +76,8 @@ def score(question: str, text: str) -> Suggestion:
     asks = {at for at, one in enumerate(reading.sentences) if reading.text[one.start : one.end].rstrip().endswith("?")}
     errors = [(concept, hits) for concept in rubric.errors if (hits := _hits(concept, terms, asks))]
     vetoes = [(concept, hits) for concept in rubric.vetoes if (hits := _hits(concept, terms, asks))]
-    spoilt = {part for concept, _ in errors for part in concept.spoils}
-    most = {name: min([1.0, *(c.takes[name] for c, _ in errors if name in c.takes)]) for name in DIMENSIONS}
-    dimensions: dict[str, Judged] = {}
-    hits_of: list[list[Hit]] = []
-    for name in DIMENSIONS:
-        dimension = rubric.dimensions[name]
-        found = {
-            part: hits
-            for part, concept in dimension.parts.items()
-            if f"{name}.{part}" not in spoilt and (hits := _hits(concept, terms))
-        }
-        hits_of += found.values()
-        label = min(dimension.label(set(found)), most[name])
-        quotes = tuple(dict.fromkeys(_quote(written, hits[0]) for hits in found.values())) if label else ()
-        missing = tuple(c.says for part, c in dimension.parts.items() if part not in found) if label < 1 else ()
-        dimensions[name] = Judged(label, quotes, missing, frozenset(found))
-
+    found = _found(rubric, terms, {part for concept, _ in errors for part in concept.spoils})
+    dimensions = _judged(rubric, written, found, [concept for concept, _ in errors])
     labels = {name: judged.label for name, judged in dimensions.items()}
     wrong_reason = labels["chain"] == 0 and not errors and bool(terms.hits(rubric.reasons))
     faults = [concept.says for concept, _ in (*vetoes, *errors)]
@@ -102,9 +87,17 @@ def score(question: str, text: str) -> Suggestion:
         dimensions = {n: Judged(0.0, (), j.missing, j.present) for n, j in dimensions.items()}
     false = bool(errors) or wrong_reason
     suggested = points(*(dimensions[name].label for name in DIMENSIONS), veto=veto, factual_error=false)
-    length, understood = _understood(reading, [*hits_of, *(hits for _, hits in (*errors, *vetoes))])
+    length, understood = _understood(
+        reading, [*(hits for of in found.values() for hits in of.values()), *(hits for _, hits in (*errors, *vetoes))]
+    )
     signals = Signals(
-        length, understood, len(hits_of), len(errors), int(veto is not None), wrong_reason, len(text) > LONGEST
+        length,
+        understood,
+        sum(map(len, found.values())),
+        len(errors),
+        int(veto is not None),
+        wrong_reason,
+        len(text) > LONGEST,
     )
     return Suggestion(
         question,
@@ -114,8 +107,38 @@ def score(question: str, text: str) -> Suggestion:
         veto,
         false,
         tuple(faults),
-        tuple(dict.fromkeys(_quote(written, hits[0]) for _, hits in (*vetoes, *errors))),
+        _quotes(written, (hits for _, hits in (*vetoes, *errors))),
     )
+
+
+def _found(rubric: Rubric, terms: Terms, spoilt: Collection[str]) -> dict[str, dict[str, list[Hit]]]:
+    """Hits by dimension and part."""
+    return {
+        name: {
+            part: hits
+            for part, concept in rubric.dimensions[name].parts.items()
+            if f"{name}.{part}" not in spoilt and (hits := _hits(concept, terms))
+        }
+        for name in DIMENSIONS
+    }
+
+
+def _judged(
+    rubric: Rubric, written: Text, found: dict[str, dict[str, list[Hit]]], errors: Iterable[Concept]
+) -> dict[str, Judged]:
+    present = {f"{name}.{part}" for name, of in found.items() for part in of}
+    most = dict.fromkeys(DIMENSIONS, 1.0)
+    for error in errors:
+        for name, label in error.takes.items():
+            contradiction = bool(error.contradicts & present)
+            most[name] = min(most[name], max(label, 0.5) if contradiction else label)
+    judged = {}
+    for name, of in found.items():
+        label = min(rubric.dimensions[name].label(set(of)), most[name])
+        parts = rubric.dimensions[name].parts
+        missing = tuple(concept.says for part, concept in parts.items() if part not in of) if label < 1 else ()
+        judged[name] = Judged(label, _quotes(written, of.values()) if label else (), missing, frozenset(of))
+    return judged
 
 
 def _hits(concept: Concept, terms: Terms, but: Collection[int] = ()) -> list[Hit]:
@@ -129,7 +152,7 @@ def _hits(concept: Concept, terms: Terms, but: Collection[int] = ()) -> list[Hit
 
 
 def _understood(reading: Reading, hits_of: Iterable[list[Hit]]) -> tuple[int, float]:
-    spans = [Segment(hit.start, hit.end) for hits in hits_of for hit in hits]
+    spans = [span for hits in hits_of for hit in hits for span in hit.spans]
     length = within = 0
     for sentence in reading.sentences:
         for clause in clauses(reading.text, sentence):
@@ -140,8 +163,10 @@ def _understood(reading: Reading, hits_of: Iterable[list[Hit]]) -> tuple[int, fl
     return length, within / length if length else 0.0
 
 
-def _quote(text: Text, hit: Hit) -> str:
-    return " ".join(text.quote(hit.start, hit.end).split())
+def _quotes(text: Text, hits_of: Iterable[list[Hit]]) -> tuple[str, ...]:
+    """The student's words of the first hit of each, none twice."""
+    quotes = (" ".join(text.quote(*span).split()) for hits in hits_of for span in hits[0].spans)
+    return tuple(dict.fromkeys(quotes))
 
 
 @cache

@@ -93,23 +93,22 @@ def graded(tmp_path_factory: pytest.TempPathFactory) -> Classroom:
 def points(room: Classroom, student: str) -> dict[str, float | None]:
     with Gradebook(f"sqlite:///{room.root / 'gradebook.db'}") as gradebook:
         return {
-            grade_id: gradebook.find_grade(grade_id, NOTEBOOK, LESSON, student).auto_score
-            for grade_id in (*CODE_CELLS, "q1_answer")
+            grade_id: gradebook.find_grade(grade_id, NOTEBOOK, LESSON, student).auto_score for grade_id in CODE_CELLS
         }
 
 
 @pytest.mark.parametrize(
     ("student", "expected"),
     [
-        ("solved-en", (0.25, 1.75, 1.0, 1.0, None)),
-        ("王小明", (0.25, 1.75, 1.0, 1.0, None)),
-        ("warns", (0.25, 1.75, 1.0, 1.0, None)),
-        ("blank-en", (0.0, 0.0, 0.0, 0.0, 0.0)),
-        ("blank-zh", (0.0, 0.0, 0.0, 0.0, 0.0)),
-        ("Zoë O'Brien", (0.25, 1.75, 1.0, 0.0, None)),
-        ("skips", (0.0, 1.25, 1.0, 1.0, None)),
-        ("accepts-debt", (0.25, 1.75, 0.75, 1.0, None)),
-        ("syntax-error", (0.0, 0.0, 0.0, 1.0, None)),
+        ("solved-en", (0.25, 1.75, 1.0, 1.0)),
+        ("王小明", (0.25, 1.75, 1.0, 1.0)),
+        ("warns", (0.25, 1.75, 1.0, 1.0)),
+        ("blank-en", (0.0, 0.0, 0.0, 0.0)),
+        ("blank-zh", (0.0, 0.0, 0.0, 0.0)),
+        ("Zoë O'Brien", (0.25, 1.75, 1.0, 0.0)),
+        ("skips", (0.0, 1.25, 1.0, 1.0)),
+        ("accepts-debt", (0.25, 1.75, 0.75, 1.0)),
+        ("syntax-error", (0.0, 0.0, 0.0, 1.0)),
     ],
 )
 def test_each_cell_of_each_submission_has_its_points(
@@ -150,18 +149,23 @@ def test_feedback_and_csv_carry_manual_points_too(graded: Classroom) -> None:
     for secret in ("HIDDEN TESTS", "grade_main_path", "autograder", "Traceback (most"):
         assert secret not in page
 
-    rows = graded.export()
-    assert set(rows) == set(SUBMITTED)
-    assert {student: (float(row["score"]), float(row["max_score"])) for student, row in rows.items()} == {
-        "solved-en": (6.0, 10.0),
-        "王小明": (5.5, 10.0),
-        "warns": (4.0, 10.0),
-        "blank-en": (0.0, 10.0),
-        "blank-zh": (0.0, 10.0),
-        "Zoë O'Brien": (3.0, 10.0),
-        "skips": (3.25, 10.0),
-        "accepts-debt": (3.75, 10.0),
-        "syntax-error": (1.0, 10.0),
+    code = {
+        "solved-en": 4.0,
+        "王小明": 4.0,
+        "warns": 4.0,
+        "blank-en": 0.0,
+        "blank-zh": 0.0,
+        "Zoë O'Brien": 3.0,
+        "skips": 3.25,
+        "accepts-debt": 3.75,
+        "syntax-error": 1.0,
+    }
+    assert set(code) == set(SUBMITTED)
+    with Gradebook(f"sqlite:///{graded.root / 'gradebook.db'}") as gradebook:
+        prose = {name: gradebook.find_grade("q1_answer", NOTEBOOK, LESSON, name).score for name in code}
+    assert (prose["solved-en"], prose["王小明"], prose["blank-en"]) == (2.0, 1.5, 0.0)  # the others': as suggested
+    assert {student: (float(row["score"]), float(row["max_score"])) for student, row in graded.export().items()} == {
+        student: (points + prose[student], 10.0) for student, points in code.items()
     }
 
 

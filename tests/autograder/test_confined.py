@@ -70,9 +70,7 @@ def in_kernel(name: str) -> Any:
             printed.append(message["content"]["text"])
 
     try:
-        reply = client.execute_interactive(
-            f"{PROBE}\nprint({name}())", timeout=30, output_hook=hook
-        )
+        reply = client.execute_interactive(f"{PROBE}\nprint({name}())", timeout=30, output_hook=hook)
         assert reply["content"]["status"] == "ok", reply
     finally:
         client.stop_channels()

@@ -13,9 +13,9 @@ from minivllm.core.kv_cache_manager import KVCacheBlocks, KVCacheManager
 from minivllm.core.sched.scheduler import Scheduler
 from minivllm.core.single_type_kv_cache_manager import cdiv
 from minivllm.lesson import Arrival, Load, ______, against_vllm, record, record_with
+from minivllm.lesson.errors import LessonError
 from minivllm.lesson.in_engine.against import TRACES, Verdict, compare
 from minivllm.lesson.views.cost import cost
-from minivllm.lesson.errors import LessonError
 from minivllm.observe.replay import TraceError, find_traces, load_trace, replay_trace
 from minivllm.request import Request, RequestStatus
 

@@ -28,11 +28,11 @@ from minivllm.lesson import (
     watch_tables,
 )
 from minivllm.lesson.errors import LessonError
+from minivllm.lesson.in_engine.slots import LOADS
+from minivllm.lesson.practice.slot_states import ASKING, LEAVING
 from minivllm.lesson.questions import QUESTIONS, slots_gates
 from minivllm.lesson.questions import allocate_slots as questions
 from minivllm.lesson.views.regions import PoolView
-from minivllm.lesson.in_engine.slots import LOADS
-from minivllm.lesson.practice.slot_states import ASKING, LEAVING
 from tests.lesson.notebooks import code_cells, execute, printed, prose, released, solved, source
 
 NAME = "3-allocate-slots"
@@ -254,7 +254,7 @@ def test_right_functions_agree_with_the_engine_to_the_end(load: str, capsys: pyt
         (slots("check extend take"), freeing(), "sharing", "First difference, step 1, allocate_slots(B): ref counts: yours {1: 1,"),
         (slots("touch check take"), freeing(), "pressure", "First difference, step 3, allocate_slots(B): ref counts: yours {1: 1, 2: 1, 3: 1, 4: 1}"),
         (slots(lookahead=False), freeing(), "drafter", "First difference, step 0, allocate_slots(A): result: yours new 1 2, engine new 1 2 3"),
-        (slots("touch take"), freeing(), "pressure", "Stopped in step 2, allocate_slots(A): ValueError"),
+        (slots("touch take"), freeing(), "pressure", "Stopped in step 2, allocate_slots(A): it raised ValueError"),
         (slots(), freeing(ends=lambda u, h: ([*u, *h], h)), "sharing", "Stopped in step 3, free(A): the free queue is broken"),
         (lambda *args: blank, freeing(), "sharing", f"Stopped in step 0, allocate_slots(A): {BLANK}"),
         (lambda *args: ["x"], freeing(), "sharing", "Stopped in step 0, allocate_slots(A): it returned ['x'], not a list of blocks or None"),
@@ -290,7 +290,7 @@ def test_a_run_of_ones_own_functions_is_recorded_step_by_step(capsys: pytest.Cap
     assert not capsys.readouterr().out
     stopped = record_slots(slots(), lambda pool, table: 1 / 0, "pressure")
     assert len(stopped.frames) < len(recording.frames)
-    assert "Stopped in step 2: ZeroDivisionError" in capsys.readouterr().out
+    assert "Stopped in step 2: it raised ZeroDivisionError" in capsys.readouterr().out
 
 
 def shorter_table(pool: BlockPool, table: Blocks, *args: Any) -> Blocks:

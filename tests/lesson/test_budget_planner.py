@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from minivllm.config import SchedulerConfig
-from minivllm.lesson.load import Arrival, Load, Run
 from minivllm.lesson.in_engine.planner import LOADS
+from minivllm.lesson.load import Arrival, Load, Run
 from minivllm.lesson.questions import QUESTIONS, budget_planner
 from tests.lesson.notebooks import code_cells, execute, printed, prose, released, solved, source
 

@@ -19,12 +19,12 @@ from nbgrader.apps import NbGraderAPI
 from traitlets.config import Config
 
 from autograder.course import CLONE, configure, edition_of, write_notebook
-from minivllm.lesson import measure
-from minivllm.lesson.practice.prepare_inputs import check_prepare_inputs
-from minivllm.lesson.views.batch_step import batch_step
 from minivllm.lesson.in_engine.kernels import run_in_engine
-from minivllm.lesson.questions import QUESTIONS, on_the_gpu
+from minivllm.lesson.measure import schedule as measure
 from minivllm.lesson.practice.kept_tokens import check_kept_tokens
+from minivllm.lesson.practice.prepare_inputs import check_prepare_inputs
+from minivllm.lesson.questions import QUESTIONS, on_the_gpu
+from minivllm.lesson.views.batch_step import batch_step
 from tests.conftest import unavailable
 from tests.lesson.notebooks import LANGUAGES, code_cells, printed, prose, solved, source
 

@@ -21,8 +21,8 @@ from minivllm.lesson import (
     serve,
 )
 from minivllm.lesson.errors import LessonError
-from minivllm.lesson.load import MAX_STEPS, Arrival, Load, Run
 from minivllm.lesson.in_engine.lookup import LOADS
+from minivllm.lesson.load import MAX_STEPS, Arrival, Load, Run
 from minivllm.lesson.questions import QUESTIONS, prefix_match
 from minivllm.request import Request, SamplingParams
 from tests.lesson.notebooks import code_cells, prose, source
@@ -271,13 +271,20 @@ def test_every_cached_block_has_a_cached_parent(seed: int) -> None:
     assert parents
 
 
-@pytest.mark.parametrize("find", [lambda *_: 1 / 0, lambda *_: None, lambda *_: ______])
-def test_a_lookup_that_raises_or_returns_nothing_is_told_in_one_line(
-    find: Any, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("find", "said"),
+    [
+        (lambda *_: 1 / 0, "ZeroDivisionError: division by zero"),
+        (lambda *_: None, "a list of block ids is wanted"),
+        (lambda *_: ______, "run_lookup: the blank ______ is not filled in"),
+    ],
+)
+def test_a_lookup_that_raises_or_returns_nothing_is_told_in_one_row(
+    find: Any, said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run_lookup(find, max_cache_hit_length)
-    (line,) = capsys.readouterr().out.splitlines()
-    assert line.startswith("run_lookup: ")
+    line = capsys.readouterr().out.splitlines()[-1]
+    assert said in line and line.startswith(("find_longest_cache_hit", "run_lookup"))
 
 
 def test_an_unknown_load_lists_the_known_ones() -> None:

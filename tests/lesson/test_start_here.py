@@ -12,15 +12,15 @@ import pytest
 import torch
 
 from minivllm.engine.runner import kv_bytes_per_token
-from minivllm.lesson.views.call_record import FUNCTIONS, STATES, call_record
 from minivllm.lesson.errors import LessonError
 from minivllm.lesson.first_run import doctor, needs_weights, tiny_engine
 from minivllm.lesson.kv_bill import GIB, GPUS, MODELS, ModelShape
-from minivllm.lesson.practice.kv_bytes import check_kv_bytes_per_token
 from minivllm.lesson.load import Arrival, Load, Run, record
-from minivllm.lesson.practice.call_map import call_graph, check_callers, check_owners
 from minivllm.lesson.outcome import ______
+from minivllm.lesson.practice.call_map import call_graph, check_callers, check_owners
+from minivllm.lesson.practice.kv_bytes import check_kv_bytes_per_token
 from minivllm.lesson.questions import start_here
+from minivllm.lesson.views.call_record import FUNCTIONS, STATES, call_record
 from minivllm.model.config import LlamaConfig
 from minivllm.model.errors import ModelError
 from tests.lesson.notebooks import LANGUAGES, code_cells, execute, printed, prose, solved, source

@@ -331,3 +331,15 @@ def test_a_frame_of_a_request_counts_its_preemptions_and_keeps_its_priority() ->
     run(scheduler)
     last: Frame = next(frame for frame in reversed(recording.frames) if "B" in frame.running)
     assert [(r.request_id, r.preemptions, r.priority) for r in last.requests if r.request_id == "B"] == [("B", 1, 4)]
+
+
+def test_an_allocate_slots_of_ones_own_that_refuses_is_not_said_to_have_counted_blocks() -> None:
+    scheduler = make_scheduler(budget=16, blocks=4)
+    theirs = scheduler.kv_cache_manager.allocate_slots
+    scheduler.kv_cache_manager.allocate_slots = (  # type: ignore[method-assign]
+        lambda request, *args, **more: None if request.request_id == "B" else theirs(request, *args, **more)
+    )
+    recording = Recording(scheduler)
+    add(scheduler, make_request("A", 8, 1), make_request("B", 4, 1))
+    scheduler.schedule()
+    assert recording.frames[0].why[-1] == "B stays: gets None from allocate_slots, 2 free"

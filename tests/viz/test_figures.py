@@ -1,5 +1,6 @@
 import io
 import struct
+from itertools import combinations
 
 import pytest
 
@@ -56,6 +57,22 @@ def test_labels_of_narrow_segments_stand_above_them_and_inside_the_figure() -> N
             box = text.get_window_extent()
             assert frame.x0 <= box.x0 and box.x1 <= frame.x1 and frame.y0 <= box.y0 and box.y1 <= frame.y1
     assert [text.get_verticalalignment() for text in figure.axes[0].texts] == ["bottom", "center"]
+
+
+@pytest.mark.parametrize("shares", [(1, 1), (1, 1, 1, 60), (2,) * 12, (1,) * 40, (24, 24, 1, 1, 1)])
+def test_no_label_of_a_bar_stands_on_another(shares: tuple[int, ...]) -> None:
+    bars = [Bar(f"r{i}", "running", 30 - i, share, 1, 40) for i, share in enumerate(shares)]
+    figure = budget_figure(bars, 64).figure
+    figure.savefig(io.BytesIO(), format="png")  # lays the figure out
+    for axes in figure.axes:
+        boxes = [text.get_window_extent() for text in axes.texts]
+        assert boxes and [pair for pair in combinations(boxes, 2) if pair[0].overlaps(pair[1])] == []
+        assert all(figure.bbox.x0 <= box.x0 and box.x1 <= figure.bbox.x1 for box in boxes)
+
+
+def test_two_narrow_shares_are_both_told() -> None:
+    bars = [Bar(name, "running", computed=8, scheduled=1, drafts=0, target=9) for name in "AB"]
+    assert [text.get_text() for text in budget_figure(bars, 64).figure.axes[0].texts] == ["A: 1", "B: 1", "left: 62"]
 
 
 @pytest.mark.parametrize("bars", [[], WORKED, WORKED * 6], ids=["idle", "two", "twelve"])

@@ -13,11 +13,12 @@ from minivllm.kv_cache_interface import FullAttentionSpec, SlidingWindowSpec
 from minivllm.lesson import Arrival, Load, play, record
 from minivllm.observe.frame import Frame
 from minivllm.observe.recording import Recording
+from minivllm.viz.display import WIDGET_VIEW
 from minivllm.viz.frame_html import still_svg
 from minivllm.viz.frame_scene import MAX_BLOCKS, MAX_TAG, Scene, short_names
 from minivllm.viz.frame_style import _OKABE_ITO, DARK, LIGHT, Palette
 from minivllm.viz.frame_text import frame_text
-from minivllm.viz.player import JUMPS, WIDGET_VIEW, next_step, worth_a_look
+from minivllm.viz.player import JUMPS, next_step, worth_a_look
 from tests.core.engine import add, make_request, make_scheduler, run, step
 
 CROWDED = Load(

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from minivllm.config import CacheConfig, EngineConfig, SchedulerConfig, SpeculativeConfig
 from minivllm.core.sched.scheduler import Scheduler
+from minivllm.kv_cache_interface import FullAttentionSpec, KVCacheSpec
 from minivllm.lesson.errors import LessonError
 from minivllm.lesson.table import Table
-from minivllm.lesson.watch import Step, watch_step
+from minivllm.lesson.watch import VIEW_COLUMNS, Step, watch_step
 from minivllm.lesson.why import explain
 from minivllm.observe.recording import Recording
 from minivllm.request import Request, SamplingParams
@@ -56,7 +57,16 @@ class Arrival:
 
 @dataclass(frozen=True)
 class Load:
-    """Arrivals, and the engine that they meet: `budget` tokens a step, `blocks` blocks of `block_size` tokens."""
+    """Arrivals, and the engine that they meet.
+
+    Attributes:
+        budget: tokens a step.
+        blocks: of `block_size` tokens each, the null block among them.
+        watermark: the fraction of the pool that an admission leaves free while others run.
+        scheduler_reserve_full_isl: the full-sequence gate.
+        lookahead: KV slots behind a request's tokens that a draft model writes to; 0 for no draft model.
+        kv_cache_groups: one spec a group of layers.
+    """
 
     arrivals: Sequence[Arrival]
     budget: int = 8
@@ -66,6 +76,10 @@ class Load:
     long_prefill_token_threshold: int = 0
     enable_chunked_prefill: bool = True
     policy: str = "fcfs"
+    watermark: float = 0.0
+    scheduler_reserve_full_isl: bool = True
+    lookahead: int = 0
+    kv_cache_groups: tuple[KVCacheSpec, ...] = (FullAttentionSpec(),)
 
     def __post_init__(self) -> None:
         if isinstance(self.arrivals, Arrival):
@@ -73,7 +87,6 @@ class Load:
 
     @property
     def config(self) -> EngineConfig:
-        drafts = max((arrival.drafts for arrival in self.arrivals), default=0)
         return EngineConfig(
             scheduler=SchedulerConfig(
                 max_num_batched_tokens=self.budget,
@@ -82,10 +95,19 @@ class Load:
                 policy=self.policy,
                 enable_chunked_prefill=self.enable_chunked_prefill,
                 long_prefill_token_threshold=self.long_prefill_token_threshold,
+                watermark=self.watermark,
+                scheduler_reserve_full_isl=self.scheduler_reserve_full_isl,
             ),
-            cache=CacheConfig(block_size=self.block_size, num_gpu_blocks=self.blocks),
-            speculative=SpeculativeConfig(method="ngram", num_speculative_tokens=drafts) if drafts else None,
+            cache=CacheConfig(self.block_size, self.blocks, kv_cache_groups=self.kv_cache_groups),
+            speculative=self._drafter,
         )
+
+    @property
+    def _drafter(self) -> SpeculativeConfig | None:
+        if self.lookahead:
+            return SpeculativeConfig("draft_model", self.lookahead)
+        drafts = max((arrival.drafts for arrival in self.arrivals), default=0)
+        return SpeculativeConfig("ngram", drafts) if drafts else None
 
 
 @dataclass
@@ -99,6 +121,15 @@ class Run:
     def __post_init__(self) -> None:
         self.scheduler = Scheduler(self.load.config)
         self._arrivals = {arrival.request_id: arrival for arrival in self.load.arrivals}
+
+    @classmethod
+    def after(cls, load: Load, steps: int) -> Run:
+        """`load` after that many steps, with the requests of the next one in the queue."""
+        run = cls(load)
+        for _ in range(steps):
+            run.step()
+        run.arrive()
+        return run
 
     @property
     def finished(self) -> bool:
@@ -124,6 +155,10 @@ class Run:
         self.scheduler.update_draft_token_ids({request_id: tokens for request_id, tokens in drafts.items() if tokens})
         self.num_steps += 1
 
+    def tables_of(self, request_id: str) -> tuple[list[int], ...]:
+        """Block ids of a request, one list a KV cache group."""
+        return self.scheduler.kv_cache_manager.get_blocks(request_id).get_block_ids()
+
     def step(self) -> Step:
         self.arrive()
         step = self.schedule()
@@ -142,6 +177,19 @@ class Run:
         return list(range(1, 1 + self._arrivals[request.request_id].drafts))
 
 
+def load_of(load: str | Load, loads: Mapping[str, Load]) -> Load:
+    """A Load as it is, a name as the one of `loads`.
+
+    Raises:
+        LessonError: none of them has this name.
+    """
+    if not isinstance(load, str):
+        return load
+    if load not in loads:
+        raise LessonError(f"there is no load {load!r}; the loads are {', '.join(loads)}, or give a Load of your own")
+    return loads[load]
+
+
 def watch_load(load: Load) -> Table:
     """Run `load` to its end (at most MAX_STEPS steps): what every request got in every step, and by which rule."""
     run = Run(load)
@@ -150,20 +198,12 @@ def watch_load(load: Load) -> Table:
         index, step = run.num_steps, run.step()
         for view in step.before:
             got = step.scheduled.get(view.request_id, 0)
-            rows.append(
-                (
-                    index,
-                    view.request_id,
-                    view.status,
-                    view.computed,
-                    view.target,
-                    view.gap,
-                    got,
-                    explain(step, view.request_id),
-                )
-            )
-    columns = ("step", "request", "status", "computed", "target", "gap", "scheduled", "why")
-    return Table(columns, rows, note="" if run.finished else f"stopped after {MAX_STEPS} steps")
+            rows.append((index, *view.row, got, explain(step, view.request_id)))
+    return Table(
+        ("step", *VIEW_COLUMNS, "scheduled", "why"),
+        rows,
+        note="" if run.finished else f"stopped after {MAX_STEPS} steps",
+    )
 
 
 def record(load: Load) -> Recording:

@@ -11,6 +11,8 @@ from minivllm.core.sched.scheduler import Scheduler
 from minivllm.lesson.table import Table
 from minivllm.request import Request
 
+VIEW_COLUMNS = ("request", "status", "computed", "target", "gap")
+
 
 @dataclass(frozen=True)
 class RequestView:
@@ -37,6 +39,11 @@ class RequestView:
     @property
     def gap(self) -> int:
         return self.target - self.computed
+
+    @property
+    def row(self) -> tuple[str, str, int, int, int]:
+        """Its cells under VIEW_COLUMNS."""
+        return self.request_id, self.status, self.computed, self.target, self.gap
 
 
 @dataclass(frozen=True)
@@ -72,13 +79,9 @@ class Step:
 
     @property
     def table(self) -> Table:
-        rows = [
-            (view.request_id, view.status, view.computed, view.target, view.gap, self.scheduled.get(view.request_id, 0))
-            for view in self.before
-        ]
         return Table(
-            ("request", "status", "computed", "target", "gap", "scheduled"),
-            rows,
+            (*VIEW_COLUMNS, "scheduled"),
+            [(*view.row, self.scheduled.get(view.request_id, 0)) for view in self.before],
             note=f"budget {self.budget}: {self.output.total_num_scheduled_tokens} scheduled, {self.left} left",
         )
 

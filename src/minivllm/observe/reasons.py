@@ -20,18 +20,23 @@ class Refusal:
     """An ``allocate_slots`` that returned None, in blocks.
 
     Attributes:
+        needed: None where nobody counted: an ``allocate_slots`` of one's own has other ways to say no.
         is_gate: whether the full-sequence gate said no, before this step's tokens were looked at.
         watermark: blocks that an admission has to leave free.
     """
 
     request_id: str
-    needed: int
+    needed: int | None
     free: int
     watermark: int
     is_gate: bool
 
     def __str__(self) -> str:
-        return f"needs {count(self.needed, 'block')}, {self.free} free"
+        return f"{self.wants}, {self.free} free"
+
+    @property
+    def wants(self) -> str:
+        return "gets None from allocate_slots" if self.needed is None else f"needs {count(self.needed, 'block')}"
 
 
 class Reasons:
@@ -47,7 +52,8 @@ class Reasons:
         self.said: list[str] = []
         self.lost: dict[str, int] = {}
         self._refusal: Refusal | None = None
-        self._needed, self._is_gate = 0, False
+        self._needed: int | None = None
+        self._is_gate = False
         self._running: list[str] | None = None  # None outside schedule()
         manager = scheduler.kv_cache_manager
         around(manager, "allocate_slots", self._on_allocate)
@@ -125,7 +131,7 @@ class Reasons:
         if refusal is not None and refusal.request_id == head.request_id:
             gate = f" for all its {head.target} known tokens (full-sequence gate)" if refusal.is_gate else ""
             kept = f", and the watermark keeps {refusal.watermark} back" if refusal.watermark else ""
-            why = f"needs {count(refusal.needed, 'block')}{gate}, {refusal.free} free{kept}"
+            why = f"{refusal.wants}{gate}, {refusal.free} free{kept}"
         elif num_running >= config.max_num_seqs:
             why = f"max_num_seqs is {config.max_num_seqs}, and as many run"
         elif left <= 0:
@@ -147,17 +153,18 @@ class Reasons:
     # ---- listeners
 
     def _on_count(self, call: Callable[..., int], *args: Any, **kwargs: Any) -> int:
-        self._needed = call(*args, **kwargs)
+        self._needed = needed = call(*args, **kwargs)
         self._is_gate = kwargs.get("apply_admission_cap", False)
-        return self._needed
+        return needed
 
     def _on_allocate(self, call: Callable[..., Any], request: Request, *args: Any, **kwargs: Any) -> Any:
+        self._needed, self._is_gate = None, False
         blocks = call(request, *args, **kwargs)
         if blocks is None:
             manager = self.scheduler.kv_cache_manager
             is_gated = request.status is not RequestStatus.RUNNING and kwargs.get("has_scheduled_reqs", True)
             free = manager.block_pool.get_num_free_blocks()
-            watermark = manager.watermark_blocks if is_gated else 0
+            watermark = manager.watermark_blocks if is_gated and self._needed is not None else 0
             self._refusal = Refusal(request.request_id, self._needed, free, watermark, self._is_gate)
         return blocks
 

@@ -10,12 +10,12 @@ from typing import Any
 
 from minivllm.observe.frame import Frame
 from minivllm.observe.recording import Recording
+from minivllm.viz.display import display_html, display_widget
 from minivllm.viz.frame_html import stage_html, still_html, text_html
 from minivllm.viz.frame_scene import Scene
 from minivllm.viz.frame_style import page_css
 from minivllm.viz.frame_text import frame_text
 
-WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 _EMPTY = "Nothing was recorded: make the Recording before the scheduler's first step, or give record() a load."
 _MAX_STILLS = 8
 _MILLISECONDS = 900  # a step, when the run plays by itself
@@ -93,16 +93,11 @@ class Player:
         return _build(self, ipywidgets)
 
     def _ipython_display_(self) -> None:
-        from IPython.display import display
-
         if not self.frames:
-            display({"text/html": self.stills(), "text/plain": _EMPTY}, raw=True)  # type: ignore[no-untyped-call]
+            display_html(self.stills(), _EMPTY)
             return
-        view = {"version_major": 2, "version_minor": 0, "model_id": self.widget().model_id}
         line = f"Player of {len(self.frames)} steps: run this cell in a notebook to step through them."
-        bundle = {WIDGET_VIEW: view, "text/html": f"<p>{line}</p>", "text/plain": line}
-        display(bundle, raw=True)  # type: ignore[no-untyped-call]
-        display({"text/html": self.stills(), "text/plain": repr(self)}, raw=True)  # type: ignore[no-untyped-call]
+        display_widget(self.widget(), line, self.stills(), repr(self))
 
 
 def _build(player: Player, widgets: Any) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import socket
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -327,6 +328,11 @@ def test_a_linked_folder_is_not_entered(tmp_path: Path) -> None:
     assert not intake(folder, "student").notebooks
 
 
+def test_without_released_notebooks_the_remedy_is_told(tmp_path: Path) -> None:
+    found = intake(hand_in(tmp_path, solved()), "student", tmp_path / "none")
+    assert not found.notebooks and "autograder course" in found.notes[0].text
+
+
 def test_a_folder_that_is_not_there_says_so(tmp_path: Path) -> None:
     found = intake(tmp_path / "none" / LESSON, "student")
     assert not found.notebooks and found.notes[0].kind == "refused"
@@ -337,6 +343,18 @@ def test_thousands_of_files_are_bounded(tmp_path: Path) -> None:
     for number in range(3_000):
         (folder / f"junk{number}").touch()
     assert len(intake(folder, "student").notes) <= 3
+
+
+@pytest.mark.parametrize(
+    "cell", (new("unified_token_plan(" * 20), new("x = 1\n" * 100 + PLANNER), new("**Chain:**", "raw"))
+)
+def test_a_notebook_made_to_be_slow_is_taken_in_seconds(cell: Notebook, tmp_path: Path) -> None:
+    notebook = solved()
+    notebook["cells"] += [cell | {"source": f"{cell['source']}\n# {number}"} for number in range(5_000)]
+    started = time.monotonic()
+    found = taken(tmp_path, notebook)
+    assert source(found.notebooks[NOTEBOOK], "source_mapping") and len(found.notes) < 30
+    assert time.monotonic() - started < 60
 
 
 def test_pictures_in_a_text_answer_stay_and_scripts_do_not(tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ def test_every_spoilt_part_and_every_limited_dimension_exists(question: str) -> 
     rubric = load(question)
     parts = {f"{name}.{part}" for name in DIMENSIONS for part in rubric.dimensions[name].parts}
     for error in rubric.errors:
-        assert error.spoils <= parts
+        assert error.spoils | error.contradicts <= parts
         assert set(error.takes) <= set(DIMENSIONS)
 
 

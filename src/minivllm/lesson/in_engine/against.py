@@ -14,12 +14,13 @@ from typing import Any, TypeVar
 from minivllm.config import EngineConfig
 from minivllm.core.kv_cache_manager import KVCacheManager
 from minivllm.core.sched.scheduler import Scheduler
+from minivllm.lesson.checks import text
 from minivllm.lesson.errors import LessonError
-from minivllm.lesson.load import MAX_RECORDED_STEPS, Load, Run
-from minivllm.lesson.in_engine.piece import FunctionSeat, Misfit, PlannerSeat, PreemptSeat, Seat, VictimSeat, owners
+from minivllm.lesson.in_engine.piece import FunctionSeat, PlannerSeat, PreemptSeat, Seat, VictimSeat, owners
 from minivllm.lesson.in_engine.piece_slots import AllocateSlotsSeat, FreeSeat, NumBlocksSeat
-from minivllm.lesson.table import Table, show
 from minivllm.lesson.in_engine.trace_step import Finding
+from minivllm.lesson.load import MAX_RECORDED_STEPS, Load, Run
+from minivllm.lesson.table import Table, show
 from minivllm.observe.recorder import Recorder
 from minivllm.observe.recording import Recording
 from minivllm.observe.replay import Replay, load_trace, make_config
@@ -60,7 +61,7 @@ class Verdict:
         finding = self.finding
         if finding is None or finding.expected is None:
             return None
-        row = (finding.object, _text(finding.expected), _text(finding.actual), finding.why)
+        row = (finding.object, text(finding.expected), text(finding.actual), finding.why)
         return Table(("object", "expected (vLLM)", "actual (yours)", "why"), [row], title=self.sentence)
 
     def __repr__(self) -> str:
@@ -93,7 +94,7 @@ def compare(yours: Any, trace: str | Path) -> Verdict:
     for number, expected in enumerate(steps):
         try:
             finding = seat.difference(expected, next(replay))
-        except (Misfit, LessonError) as misfit:
+        except LessonError as misfit:
             finding = Finding(seat.name, None, str(misfit))
         except Exception as error:  # a wrong piece may break the engine anywhere; that is its result
             finding = Finding(seat.name, None, f"the engine stopped with {type(error).__name__}: {error}")
@@ -118,7 +119,7 @@ def record_with(yours: Any, load: Load) -> Recording:
         while not run.finished and run.num_steps < MAX_RECORDED_STEPS:
             if not run.step().scheduled and run.scheduler.diagnose():
                 break
-    except (Misfit, LessonError) as misfit:
+    except LessonError as misfit:
         show(f"your {seat.name} stopped the run in step {run.num_steps}: {misfit}")
     return recording
 
@@ -187,7 +188,3 @@ def _asked(calls: int | None) -> str:
     if calls == 0:
         return "; it was never asked, so this trace says nothing about it"
     return f"; it was asked {calls} time{'s' if calls > 1 else ''}"
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else repr(value)

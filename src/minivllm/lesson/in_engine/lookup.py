@@ -8,10 +8,8 @@ from typing import Any
 
 from minivllm.config import EngineConfig
 from minivllm.core.kv_cache_manager import KVCacheBlocks, KVCacheManager
-from minivllm.lesson.errors import LessonError
-from minivllm.lesson.load import MAX_STEPS, Arrival, Load, Run
-from minivllm.lesson.outcome import BlankError
-from minivllm.lesson.prefix_practice import Student, Wrong, call
+from minivllm.lesson.checks import Student, Wrong, call_on_copies, told
+from minivllm.lesson.load import MAX_STEPS, Arrival, Load, Run, load_of
 from minivllm.lesson.table import Table, show
 from minivllm.request import BlockHash, Request
 
@@ -64,19 +62,9 @@ def run_lookup(find_longest_cache_hit: Student, max_cache_hit_length: Student, l
     Raises:
         LessonError: no load has this name.
     """
-    if isinstance(load, str) and load not in LOADS:
-        raise LessonError(f"there is no load {load!r}; the loads are {', '.join(LOADS)}, or give a Load of your own")
-    try:
-        show(
-            compare_lookups(
-                find_longest_cache_hit, max_cache_hit_length, LOADS[load] if isinstance(load, str) else load
-            )
-        )
-    except BlankError as blank:
-        show(f"run_lookup: {blank}")
-    except Wrong as wrong:
-        name, _, actual, why = wrong.row
-        show(f"run_lookup: {name}: {actual}; {why}")
+    load = load_of(load, LOADS)
+    with told("run_lookup"):
+        show(compare_lookups(find_longest_cache_hit, max_cache_hit_length, load))
 
 
 def compare_lookups(find_longest_cache_hit: Student, max_cache_hit_length: Student, load: Load) -> Table:
@@ -85,8 +73,8 @@ def compare_lookups(find_longest_cache_hit: Student, max_cache_hit_length: Stude
             blocks = manager.block_pool.get_cached_block(block_hash, (0,))
             return None if blocks is None else blocks[0].block_id
 
-        cap = call("max_cache_hit_length", max_cache_hit_length, request)
-        found: Any = call(
+        cap = call_on_copies("max_cache_hit_length", max_cache_hit_length, request)
+        found: Any = call_on_copies(
             "find_longest_cache_hit",
             find_longest_cache_hit,
             request.block_hashes,
@@ -95,7 +83,7 @@ def compare_lookups(find_longest_cache_hit: Student, max_cache_hit_length: Stude
             load.block_size,
         )
         if not isinstance(found, list):
-            raise Wrong("find_longest_cache_hit", "a list", f"returned {found!r}", "a list of block ids is wanted")
+            raise Wrong("find_longest_cache_hit", "a list", repr(found), "a list of block ids is wanted")
         return found
 
     run = Run(load)

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from minivllm.core.sched.scheduler import Scheduler
-from minivllm.lesson.outcome import Blank, BlankError, Outcome, door
+from minivllm.lesson.checks import Wrong, call
+from minivllm.lesson.errors import LessonError
+from minivllm.lesson.in_engine.planner import requests_of
 from minivllm.lesson.in_engine.trace_step import RULES, Finding, first_difference
-from minivllm.lesson.watch import RequestView, Step, snapshot
+from minivllm.lesson.outcome import BlankError, Outcome, door
+from minivllm.lesson.watch import Step, snapshot
 from minivllm.lesson.why import explain
 from minivllm.observe.recorder import around
 from minivllm.request import Request
@@ -17,8 +21,22 @@ from minivllm.request import Request
 Piece = Callable[..., Any]
 
 
-class Misfit(Exception):
-    """The piece raised, or gave what the engine can't use; the text is the rest of a sentence about it."""
+class Misfit(LessonError):
+    """The piece raised, left a blank, or gave what the engine can't use; the text is the rest of a sentence."""
+
+
+def ask(piece: Piece, *args: Any, **more: Any) -> Any:
+    """`piece(*args, **more)`.
+
+    Raises:
+        Misfit: it raised, or left a blank.
+    """
+    try:
+        return call("", partial(piece, **more), *args)
+    except BlankError as blank:
+        raise Misfit(str(blank)) from None
+    except Wrong as wrong:
+        raise Misfit(f"it raised {wrong.actual}") from None
 
 
 class Seat:
@@ -53,15 +71,7 @@ class FunctionSeat(Seat):
 
     def ask(self, *args: Any, **more: Any) -> Any:
         self.calls += 1
-        try:
-            value = self.piece(*args, **more)
-            if isinstance(value, Blank):
-                bool(value)  # a blank says itself that it is one
-        except BlankError as blank:
-            raise Misfit(str(blank)) from blank
-        except Exception as error:
-            raise Misfit(f"it raised {type(error).__name__}: {error}") from error
-        return value
+        return ask(self.piece, *args, **more)
 
 
 class VictimSeat(FunctionSeat):
@@ -124,7 +134,7 @@ class PlannerSeat(FunctionSeat):
         scheduler, pool = self.scheduler, self.scheduler.kv_cache_manager.block_pool
         before, free_blocks = snapshot(scheduler), pool.get_num_free_blocks()
         self.calls += 1
-        self._outcome = self._call(self.name, _requests(before), scheduler.config.max_num_scheduled_tokens)
+        self._outcome = self._call(self.name, requests_of(before), scheduler.config.max_num_scheduled_tokens)
         output = call()
         after = {view.request_id: view for view in snapshot(scheduler)}
         self._step = Step(scheduler.config, before, after, output, free_blocks, pool.get_num_free_blocks())
@@ -150,14 +160,6 @@ def owners(scheduler: Scheduler, method: str) -> Sequence[object]:
     manager = scheduler.kv_cache_manager
     kinds = ([scheduler], [manager], manager.coordinator.single_type_managers, [manager.block_pool])
     return next((owners for owners in kinds if inspect.ismethod(getattr(owners[0], method, None))), ())
-
-
-def _requests(views: Iterable[RequestView]) -> list[dict[str, Any]]:
-    """What a planner is given; the waiting ones stand first, so that serving running ones first is its own work."""
-    ordered = sorted(views, key=lambda view: view.status == "running")
-    return [
-        {"id": v.request_id, "status": v.status, "computed": v.computed, "total_with_spec": v.target} for v in ordered
-    ]
 
 
 def _plan(outcome: Outcome) -> tuple[dict[str, Any], Any]:

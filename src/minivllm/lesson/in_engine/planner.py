@@ -4,15 +4,14 @@ The scheduler drives, so that both see the same state in every step; the planner
 nothing.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from minivllm.lesson.errors import LessonError
-from minivllm.lesson.load import MAX_STEPS, Arrival, Load, Run
+from minivllm.lesson.load import MAX_STEPS, Arrival, Load, Run, load_of
 from minivllm.lesson.outcome import Outcome, door
 from minivllm.lesson.table import Table, show
-from minivllm.lesson.watch import RequestView, Step, snapshot
+from minivllm.lesson.watch import VIEW_COLUMNS, RequestView, Step, snapshot
 from minivllm.lesson.why import explain
 
 _WORKED = [Arrival("A", prompt=6, drafts=3, accepted=1, max_tokens=6), Arrival("B", prompt=7, step=1, max_tokens=2)]
@@ -48,7 +47,7 @@ class Comparison:
 
     @property
     def table(self) -> Table:
-        columns = ("step", "request", "status", "computed", "target", "gap", "planner", "engine", "verdict")
+        columns = ("step", *VIEW_COLUMNS, "planner", "engine", "verdict")
         rows = [row for index, planned in enumerate(self.steps) for row in _rows(index, planned)]
         return Table(columns, rows, note=self._verdict)
 
@@ -76,9 +75,7 @@ def run_planner(planner: Callable[..., Any], load: str | Load = "spare") -> None
     Raises:
         LessonError: no load has this name.
     """
-    if isinstance(load, str) and load not in LOADS:
-        raise LessonError(f"there is no load {load!r}; the loads are {', '.join(LOADS)}, or give a Load of your own")
-    comparison = compare(planner, LOADS[load] if isinstance(load, str) else load)
+    comparison = compare(planner, load_of(load, LOADS))
     has_planned = any(step.plan is not None for step in comparison.steps)
     show(comparison if has_planned else f"run_planner: {comparison.difference}")
 
@@ -89,7 +86,7 @@ def compare(planner: Callable[..., Any], load: Load) -> Comparison:
     steps: list[PlannedStep] = []
     while not run.finished and len(steps) < MAX_STEPS:
         run.arrive()
-        requests = _requests(snapshot(run.scheduler))
+        requests = requests_of(snapshot(run.scheduler))
         outcome = call("planner", requests, load.budget)
         step = run.schedule()
         steps.append(_planned(step, outcome, requests))
@@ -99,9 +96,9 @@ def compare(planner: Callable[..., Any], load: Load) -> Comparison:
     return Comparison(tuple(steps), run.finished)
 
 
-def _requests(views: tuple[RequestView, ...]) -> list[dict[str, Any]]:
-    """What the planner is given: the waiting ones stand first, so that serving running ones first is its own work."""
-    ordered = [v for v in views if v.status != "running"] + [v for v in views if v.status == "running"]
+def requests_of(views: Sequence[RequestView]) -> list[dict[str, Any]]:
+    """What a planner is given: the waiting ones stand first, so that serving running ones first is its own work."""
+    ordered = sorted(views, key=lambda view: view.status == "running")
     return [
         {"id": v.request_id, "status": v.status, "computed": v.computed, "total_with_spec": v.target} for v in ordered
     ]
@@ -161,18 +158,7 @@ def _rows(index: int, planned: PlannedStep) -> list[tuple[object, ...]]:
     for view in step.before:
         engines = step.scheduled.get(view.request_id, 0)
         yours = "-" if plan is None else plan.get(view.request_id, 0)
-        row = (
-            index,
-            view.request_id,
-            view.status,
-            view.computed,
-            view.target,
-            view.gap,
-            yours,
-            engines,
-            _verdict(yours, engines),
-        )
-        rows.append(row)
+        rows.append((index, *view.row, yours, engines, _verdict(yours, engines)))
     yours = "-" if planned.left is None else planned.left
     rows.append((index, "budget left", "", "", "", "", yours, step.left, _verdict(yours, step.left)))
     return rows

@@ -9,18 +9,19 @@ from typing import Any
 from minivllm.config import EngineConfig
 from minivllm.core.kv_cache_manager import KVCacheBlocks, KVCacheManager
 from minivllm.core.kv_cache_utils import KVCacheBlock
+from minivllm.lesson.checks import Student
 from minivllm.lesson.errors import LessonError
-from minivllm.lesson.load import MAX_STEPS, Arrival, Load, Run
-from minivllm.lesson.views.regions import PoolView
-from minivllm.lesson.slots_load import SlotsLoad
-from minivllm.lesson.practice.block_slots import call, returned_ids
+from minivllm.lesson.in_engine.piece import Misfit, ask
+from minivllm.lesson.load import MAX_STEPS, Arrival, Load, Run, load_of
+from minivllm.lesson.practice.block_slots import returned_ids
 from minivllm.lesson.table import Table, show
+from minivllm.lesson.views.regions import PoolView
 from minivllm.observe.recorder import around
 from minivllm.observe.recording import Recording
 from minivllm.request import Request
 
 LOADS = {
-    "sharing": SlotsLoad(
+    "sharing": Load(
         [
             Arrival("A", prompt=14, shared=8),
             Arrival("B", prompt=13, shared=8, step=1),
@@ -29,15 +30,15 @@ LOADS = {
         budget=32,
         blocks=10,
     ),
-    "pressure": SlotsLoad([Arrival("A", prompt=7), Arrival("B", prompt=7)], budget=16, blocks=5),
-    "drafter": SlotsLoad([Arrival("A", prompt=8), Arrival("B", prompt=6, step=1)], budget=16, blocks=9, lookahead=4),
-    "watermark": SlotsLoad(
+    "pressure": Load([Arrival("A", prompt=7), Arrival("B", prompt=7)], budget=16, blocks=5),
+    "drafter": Load([Arrival("A", prompt=8), Arrival("B", prompt=6, step=1)], budget=16, blocks=9, lookahead=4),
+    "watermark": Load(
         [Arrival("A", prompt=38, max_tokens=2), Arrival("B", prompt=15, step=1, max_tokens=2)],
         budget=64,
         blocks=20,
         watermark=0.3,
     ),
-    "gate": SlotsLoad([Arrival("A", prompt=17), Arrival("B", prompt=24, step=1)], budget=20, blocks=11),
+    "gate": Load([Arrival("A", prompt=17), Arrival("B", prompt=24, step=1)], budget=20, blocks=11),
 }
 
 
@@ -48,10 +49,10 @@ class OwnKVCacheManager(KVCacheManager):
     attention.
 
     Raises (out of `allocate_slots` and `free`):
-        OwnFunctionError: the function raised, left a blank, or returned something else than blocks or None.
+        Misfit: the function raised, left a blank, or returned something else than blocks or None.
     """
 
-    def __init__(self, config: EngineConfig, allocate_slots: Callable[..., Any], free: Callable[..., Any]) -> None:
+    def __init__(self, config: EngineConfig, allocate_slots: Student, free: Student) -> None:
         super().__init__(config)
         self._own_allocate_slots, self._own_free = allocate_slots, free
         (self._group,) = self.coordinator.single_type_managers
@@ -69,7 +70,7 @@ class OwnKVCacheManager(KVCacheManager):
         hit_blocks = list((new_computed_blocks or self.empty_kv_cache_blocks).blocks[0])
         num_computed_tokens = request.num_computed_tokens + num_new_computed_tokens
         table = self._group.req_to_blocks.get(request.request_id, [])
-        new_blocks, problem = call(
+        new_blocks = ask(
             self._own_allocate_slots,
             self.block_pool,
             table,
@@ -79,13 +80,13 @@ class OwnKVCacheManager(KVCacheManager):
             hit_blocks,
             self._group.block_size,
         )
-        if new_blocks is None and not problem:
+        if new_blocks is None:
             return None
-        if problem or isinstance(returned_ids(new_blocks), str):
-            raise OwnFunctionError(problem or f"it returned {new_blocks!r}, not a list of blocks or None")
+        if isinstance(returned_ids(new_blocks), str):
+            raise Misfit(f"it returned {new_blocks!r}, not a list of blocks or None")
         stranger = next((block for block in table if not isinstance(block, KVCacheBlock)), None)
         if stranger is not None:
-            raise OwnFunctionError(f"it put {stranger!r} into the table, which is no block")
+            raise Misfit(f"it put {stranger!r} into the table, which is no block")
         self._check_queue()
         self._group.req_to_blocks[request.request_id] = table
         self._group.num_cached_block.setdefault(request.request_id, len(hit_blocks))
@@ -96,19 +97,13 @@ class OwnKVCacheManager(KVCacheManager):
     def free(self, request: Request) -> None:
         table: list[KVCacheBlock] = self._group.req_to_blocks.pop(request.request_id, [])
         self._group.num_cached_block.pop(request.request_id, None)
-        _, problem = call(self._own_free, self.block_pool, table)
-        if problem:
-            raise OwnFunctionError(problem)
+        ask(self._own_free, self.block_pool, table)
         self._check_queue()
 
     def _check_queue(self) -> None:
         """The scheduler goes on only with a queue that can be walked to its end."""
         if PoolView.of(self.block_pool).tangled:
-            raise OwnFunctionError("the free queue is broken: a block stands in it twice, or its count is wrong")
-
-
-class OwnFunctionError(LessonError):
-    """A reader's function did not do its work; the message says what it did instead."""
+            raise Misfit("the free queue is broken: a block stands in it twice, or its count is wrong")
 
 
 @dataclass(frozen=True)
@@ -134,27 +129,25 @@ class Call:
         return next((f"{what}: yours {own}, engine {its}" for what, (own, its) in pairs.items() if own != its), "")
 
 
-def record_slots(
-    allocate_slots: Callable[..., Any], free: Callable[..., Any], load: str | Load = "sharing"
-) -> Recording:
+def record_slots(allocate_slots: Student, free: Student, load: str | Load = "sharing") -> Recording:
     """Record a load whose blocks are handed out by your functions, to its end or to the first call that fails."""
     run = _own(allocate_slots, free, _load(load))
     recording = Recording(run.scheduler)
     try:
         while not run.finished and run.num_steps < MAX_STEPS:
             run.step()
-    except OwnFunctionError as error:
+    except Misfit as error:
         show(f"Stopped in step {run.num_steps}: {error}")
     return recording
 
 
-def _own(allocate_slots: Callable[..., Any], free: Callable[..., Any], load: Load) -> Run:
+def _own(allocate_slots: Student, free: Student, load: Load) -> Run:
     run = Run(load)
     run.scheduler.kv_cache_manager = OwnKVCacheManager(load.config, allocate_slots, free)
     return run
 
 
-def run_slots(allocate_slots: Callable[..., Any], free: Callable[..., Any], load: str | Load = "sharing") -> None:
+def run_slots(allocate_slots: Student, free: Student, load: str | Load = "sharing") -> None:
     """Run a load with your functions beside the engine, up to the first call in which they differ.
 
     Args:
@@ -210,7 +203,7 @@ def calls_of(run: Run, engine: list[Call] | None = None) -> tuple[list[Call], st
             run.step()
     except _Different:
         pass
-    except OwnFunctionError as error:
+    except Misfit as error:
         return calls, str(error)
     return calls, ""
 
@@ -224,9 +217,7 @@ def _result(blocks: KVCacheBlocks | None) -> str:
 
 
 def _load(load: str | Load) -> Load:
-    if isinstance(load, str) and load not in LOADS:
-        raise LessonError(f"there is no load {load!r}; the loads are {', '.join(LOADS)}, or give a Load of your own")
-    load = LOADS[load] if isinstance(load, str) else load
+    load = load_of(load, LOADS)
     groups = len(load.config.cache.kv_cache_groups)
     if groups != 1:
         raise LessonError(f"your functions know one block table a request, but this load has {groups} KV cache groups")

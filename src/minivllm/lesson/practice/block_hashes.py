@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from minivllm.core import kv_cache_utils
-from minivllm.lesson.prefix_practice import Student, Wrong, call, hashed_request, report
+from minivllm.lesson.checks import Student, Wrong, call_on_copies, report
+from minivllm.lesson.views.prefix_cache import hashed_request
 from minivllm.request import BlockHash
 
 # ---- hash_block_tokens
@@ -62,7 +63,7 @@ def check_hash_block_tokens(function: Student) -> None:
 
 
 def _hash(function: Student, block: Block) -> Any:
-    value = call("hash_block_tokens", function, *block)
+    value = call_on_copies("hash_block_tokens", function, *block)
     if value is None or not _is_key(value):
         raise Wrong("hash_block_tokens", "a hash", repr(value), "it is a key of the map from hash to block")
     return value
@@ -131,7 +132,7 @@ def _check_length(num_tokens: int, chain: Sequence[Any]) -> None:
 
 
 def _chain(function: Student, tokens: list[int], num_tokens: int, salt: str | None) -> list[Any]:
-    value = call("request_block_hasher", function, tokens[:num_tokens], 4, salt)
+    value = call_on_copies("request_block_hasher", function, tokens[:num_tokens], 4, salt)
     if not isinstance(value, list) or not all(item is not None and _is_key(item) for item in value):
         raise Wrong("request_block_hasher", "a list of hashes", repr(value), "one hash for each full block, in order")
     return value

@@ -8,40 +8,40 @@ from typing import Any
 
 from minivllm.core.kv_cache_utils import KVCacheBlock
 from minivllm.core.single_type_kv_cache_manager import cdiv
-from minivllm.lesson.checks import check
-from minivllm.lesson.outcome import Blank, BlankError
+from minivllm.lesson.checks import Student, Wrong, call, report
+from minivllm.lesson.practice.slot_states import ASKING, LEAVING, Situation, State
 from minivllm.lesson.views.regions import PoolView
-from minivllm.lesson.practice.slot_states import ASKING, LEAVING, Situation
-from minivllm.lesson.table import show
-
-_BLANK = "the blank ______ is not filled in: replace every ______ by your own expression and run the cell again"
 
 
-def check_get_num_blocks_to_allocate(function: Callable[..., Any]) -> None:
+def check_get_num_blocks_to_allocate(function: Student) -> None:
     """Compare `function(num_tokens, table, hit_blocks, block_size)` with the engine's number in every state."""
-    name = "get_num_blocks_to_allocate"
-    for state in ASKING:
-        s = state.build()
-        expected = s.manager.coordinator.get_num_blocks_to_allocate(
-            s.request.request_id, s.num_tokens_need_slot, s.hit.blocks, s.num_computed_tokens
-        )
-        before = Outcome.of(s, s.table, None)
-        table = list(s.table)
-        actual, problem = call(function, s.num_tokens_need_slot, table, s.hit_blocks, s.block_size)
-        if problem == _BLANK:
-            show(f"{name}: {_BLANK}")
-            return
-        if problem or type(actual) is not int:
-            why = "it takes (num_tokens, table, hit_blocks, block_size) and returns a whole number of blocks"
-            _report(name, state.name, expected, problem or actual, why)
-            return
-        if Outcome.of(s, table, None) != before:
-            _report(name, state.name, expected, "a changed pool or table", "it only counts: nothing may change")
-            return
-        if actual != expected:
-            _report(name, state.name, expected, actual, _miscounted(s, expected, actual))
-            return
-    show(f"{name}: ok, {len(ASKING)} states as in minivllm.core")
+    report("get_num_blocks_to_allocate", lambda: _in_each(ASKING, "get_num_blocks_to_allocate", _count, function))
+
+
+def _in_each(
+    states: Sequence[State], name: str, compare: Callable[[str, State, Student], None], function: Student
+) -> str:
+    for state in states:
+        compare(f"{name}, {state.name}", state, function)
+    return f"{len(states)} states as in minivllm.core"
+
+
+def _count(name: str, state: State, function: Student) -> None:
+    s = state.build()
+    expected = s.manager.coordinator.get_num_blocks_to_allocate(
+        s.request.request_id, s.num_tokens_need_slot, s.hit.blocks, s.num_computed_tokens
+    )
+    before = Outcome.of(s, s.table, None)
+    table = list(s.table)
+    takes = "it takes (num_tokens, table, hit_blocks, block_size) and returns a whole number of blocks"
+    asked = (s.num_tokens_need_slot, table, s.hit_blocks, s.block_size)
+    actual = call(name, function, *asked, expected=expected, why=takes)
+    if type(actual) is not int:
+        raise Wrong(name, expected, repr(actual), takes)
+    if Outcome.of(s, table, None) != before:
+        raise Wrong(name, expected, "a changed pool or table", "it only counts: nothing may change")
+    if actual != expected:
+        raise Wrong(name, expected, actual, _miscounted(s, expected, actual))
 
 
 def _miscounted(s: Situation, expected: int, actual: int) -> str:
@@ -93,41 +93,36 @@ class Outcome:
         return {key: part for key, part in self.parts().items() if part != theirs[key]}
 
 
-def check_allocate_slots(function: Callable[..., Any]) -> None:
+def check_allocate_slots(function: Student) -> None:
     """Compare `function` with the engine in every state: what it returns, the table, the ref counts, the free queue.
 
     It is called as `function(pool, table, num_computed_tokens, num_new_tokens, num_lookahead_tokens, hit_blocks,
     block_size)`; the computed tokens include the hit, and the table grows in place.
     """
-    name = "allocate_slots"
-    for state in ASKING:
-        engine, own = state.build(), state.build()
-        table, hit_blocks = list(own.table), own.hit_blocks
-        hit, asked = [block.block_id for block in hit_blocks], own.num_tokens_need_slot
-        counters = (own.num_computed_tokens, own.num_new_tokens, own.num_lookahead_tokens)
-        value, problem = call(function, own.manager.block_pool, table, *counters, hit_blocks, own.block_size)
-        if problem == _BLANK:
-            show(f"{name}: {_BLANK}")
-            return
-        given = engine.allocate()
-        expected, actual = Outcome.of(engine, engine.table, given), Outcome.of(own, table, returned_ids(value))
-        if problem:
-            why = f"{asked} tokens get their slots here, and enough blocks are free"
-            if given is None and hit:
-                why = "more was taken than is free: the number to compare includes the hit's own free blocks"
-            elif given is None:
-                why = "popped before the check: compare with pool.get_num_free_blocks() before anything is taken"
-            _report(name, state.name, given, problem, why)
-            return
-        if actual.parts() != expected.parts():
-            why = (
-                _not_refused(hit, engine.num_lookahead_tokens, expected, actual)
-                if given is None
-                else _misallocated(hit, engine.num_lookahead_tokens, asked, expected, actual)
-            )
-            _report(name, state.name, expected.differing(actual), actual.differing(expected), why)
-            return
-    show(f"{name}: ok, {len(ASKING)} states as in minivllm.core")
+    report("allocate_slots", lambda: _in_each(ASKING, "allocate_slots", _allocate, function))
+
+
+def _allocate(name: str, state: State, function: Student) -> None:
+    engine, own = state.build(), state.build()
+    table, hit_blocks = list(own.table), own.hit_blocks
+    hit, asked = [block.block_id for block in hit_blocks], own.num_tokens_need_slot
+    given = engine.allocate()
+    why = f"{asked} tokens get their slots here, and enough blocks are free"
+    if given is None and hit:
+        why = "more was taken than is free: the number to compare includes the hit's own free blocks"
+    elif given is None:
+        why = "popped before the check: compare with pool.get_num_free_blocks() before anything is taken"
+    counters = (own.num_computed_tokens, own.num_new_tokens, own.num_lookahead_tokens)
+    everything = (own.manager.block_pool, table, *counters, hit_blocks, own.block_size)
+    value = call(name, function, *everything, expected=given, why=why)
+    expected, actual = Outcome.of(engine, engine.table, given), Outcome.of(own, table, returned_ids(value))
+    if actual.parts() != expected.parts():
+        why = (
+            _not_refused(hit, engine.num_lookahead_tokens, expected, actual)
+            if given is None
+            else _misallocated(hit, engine.num_lookahead_tokens, asked, expected, actual)
+        )
+        raise Wrong(name, expected.differing(actual), actual.differing(expected), why)
 
 
 def _misallocated(hit: list[int], lookahead: int, asked: int, expected: Outcome, actual: Outcome) -> str:
@@ -174,32 +169,28 @@ def _not_refused(hit: list[int], lookahead: int, expected: Outcome, actual: Outc
     return "the table grew before the check: a request that is refused leaves everything as it was"
 
 
-def check_free(function: Callable[..., Any]) -> None:
+def check_free(function: Student) -> None:
     """Compare `function(pool, table)` with the engine in every state, and call it a second time with the same table."""
-    for state in LEAVING:
-        engine, own = state.build(), state.build()
-        before = Outcome.of(own, own.table, None)
-        hashed = [block.block_id for block in own.table if block.block_hash is not None]
-        table = list(own.table)
-        _, problem = call(function, own.manager.block_pool, table)
-        if problem == _BLANK:
-            show(f"free: {_BLANK}")
-            return
-        engine.manager.free(engine.request)
-        expected, actual = Outcome.of(engine, [], None), Outcome.of(own, table, None)
-        if problem:
-            _report("free", state.name, {"free queue": list(expected.view.free)}, problem, "it takes (pool, table)")
-            return
-        why = _misfreed(before, hashed, expected, actual)
-        if not why:
-            _, problem = call(function, own.manager.block_pool, table)
-            actual = Outcome.of(own, table, None)
-            if problem or actual != expected:
-                why = "freed twice: empty the table, so that a second free finds nothing to give back"
-        if why:
-            _report("free", state.name, expected.differing(actual), problem or actual.differing(expected), why)
-            return
-    show(f"free: ok, {len(LEAVING)} states as in minivllm.core, each freed twice")
+    report("free", lambda: f"{_in_each(LEAVING, 'free', _free_twice, function)}, each freed twice")
+
+
+def _free_twice(name: str, state: State, function: Student) -> None:
+    engine, own = state.build(), state.build()
+    before = Outcome.of(own, own.table, None)
+    hashed = [block.block_id for block in own.table if block.block_hash is not None]
+    table = list(own.table)
+    engine.manager.free(engine.request)
+    expected = Outcome.of(engine, [], None)
+    queue = {"free queue": list(expected.view.free)}
+    call(name, function, own.manager.block_pool, table, expected=queue, why="it takes (pool, table)")
+    actual = Outcome.of(own, table, None)
+    why = _misfreed(before, hashed, expected, actual)
+    if not why:
+        why = "freed twice: empty the table, so that a second free finds nothing to give back"
+        call(name, function, own.manager.block_pool, table, expected=queue, why=why)
+        actual = Outcome.of(own, table, None)
+    if actual != expected:
+        raise Wrong(name, expected.differing(actual), actual.differing(expected), why)
 
 
 def _misfreed(before: Outcome, hashed: list[int], expected: Outcome, actual: Outcome) -> str:
@@ -232,17 +223,6 @@ def _misordered(before: Outcome, hashed: list[int], expected: Outcome, actual: O
     return ideas.get(actual.view.free, "without a hash to the front, with a hash to the end, each tail first")
 
 
-def call(function: Callable[..., Any], *args: Any) -> tuple[Any, str]:
-    """What a reader's function returned, and what it raised in one line (empty for nothing)."""
-    try:
-        value = function(*args)
-    except BlankError:
-        return None, _BLANK
-    except Exception as error:
-        return None, f"{type(error).__name__}: {error}"
-    return (None, _BLANK) if isinstance(value, Blank) else (value, "")
-
-
 def returned_ids(value: Any) -> Any:
     """A list of blocks as their ids; anything else as it is, or as text where a reader's object has to be told."""
     if value is None:
@@ -250,7 +230,3 @@ def returned_ids(value: Any) -> Any:
     if isinstance(value, list | tuple) and all(isinstance(block, KVCacheBlock) for block in value):
         return [block.block_id for block in value]
     return f"{type(value).__name__} {value!r}"
-
-
-def _report(name: str, state: str, expected: Any, actual: Any, why: str) -> None:
-    check(f"{name}, {state}", expected=expected, actual=actual, why=why)

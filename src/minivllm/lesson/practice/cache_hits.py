@@ -9,7 +9,8 @@ from minivllm.core.block_pool import BlockPool
 from minivllm.core.kv_cache_manager import KVCacheManager
 from minivllm.core.single_type_kv_cache_manager import FullAttentionManager
 from minivllm.kv_cache_interface import FullAttentionSpec
-from minivllm.lesson.prefix_practice import Student, Wrong, call, hashed_request, report
+from minivllm.lesson.checks import Student, Wrong, call_on_copies, report, same
+from minivllm.lesson.views.prefix_cache import hashed_request
 from minivllm.request import BlockHash, Request
 
 # ---- find_longest_cache_hit
@@ -51,8 +52,8 @@ def _check_lookup(function: Student, cached: tuple[int, ...], max_length: int) -
         return None if blocks is None else blocks[0].block_id
 
     name = f"blocks {[index + 1 for index in cached]} cached, at most {max_length} tokens"
-    value = call(name, function, hashes, max_length, get_cached_block, 16)
-    if value != wanted:
+    value = call_on_copies(name, function, hashes, max_length, get_cached_block, 16)
+    if not same(value, wanted):
         raise Wrong(name, wanted, repr(value), _wrong_lookup(value, wanted, cached, max_length))
 
 
@@ -105,7 +106,7 @@ def _check_cap(function: Student, num_prompt: int, num_outputs: int) -> None:
     wanted, known = _core_cap(request), request.num_tokens
     outputs = f" and {num_outputs} outputs" if num_outputs else ""
     name = f"a prompt of {num_prompt}{outputs}"
-    value = call(name, function, request)
+    value = call_on_copies(name, function, request)
     if type(value) is int and value == wanted:
         return
     if type(value) is not int:

@@ -7,16 +7,15 @@ from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
+from minivllm.lesson.checks import Wrong, report
 from minivllm.lesson.practice.kernel_launch import (
-    COLUMNS,
     MARGIN,
     PoisonedCase,
-    asks_for_work,
-    failure,
     launch_cache_write,
+    launched,
     poisoned_cases,
+    require_kernel,
 )
-from minivllm.lesson.table import Table, show
 
 if TYPE_CHECKING:
     import torch
@@ -42,31 +41,27 @@ _SKIPS: tuple[tuple[Callable[[int], bool], str], ...] = (
 
 def check_cache_write(kernel: Any) -> None:
     """Launch a student's kernel on a step's keys and values, and compare the whole buffer with what belongs there."""
-    if not asks_for_work("my_cache_write", kernel):
-        show(fault(kernel) or "my_cache_write: ok, every key and value is in its slot, and nothing else has changed")
+    report("my_cache_write", lambda: compare(kernel))
 
 
-def fault(kernel: Any) -> Table | None:
-    """Object, expected, actual and why of the first difference; None where there is none."""
+def compare(kernel: Any) -> str:
+    """Raises NotYet or Wrong where it is not what belongs there."""
     import torch
 
+    require_kernel("my_cache_write", kernel)
     for case in poisoned_cases():
         mapping = case.slot_mapping
         entries = torch.cat((case.history, case.history))[: len(mapping)]
         key, value = entries.chunk(2, dim=-1)
         slots = torch.tensor(mapping, device=entries.device)
         mine = case.fresh()
-        failed = failure(
-            "my_cache_write", kernel, partial(launch_cache_write, kernel, key, value, mine.kv_cache, slots)
-        )
-        if failed:
-            return failed
+        launched("my_cache_write", kernel, partial(launch_cache_write, kernel, key, value, mine.kv_cache, slots))
         right, *wrong = _written(case, entries)
         if _same_bits(mine.buffer, right[0]):
             continue
         why = next((why for buffer, why in wrong if _same_bits(mine.buffer, buffer)), _CACHE_WHY)
-        return Table(COLUMNS, [(*_first_wrong(case, mine, right[0]), why)])
-    return None
+        raise Wrong(*_first_wrong(case, mine, right[0]), why)
+    return "every key and value is in its slot, and nothing else has changed"
 
 
 _CACHE_WHY = (

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from minivllm.lesson.views.call_record import FUNCTIONS, call_record
 from minivllm.lesson.checks import check
 from minivllm.lesson.errors import LessonError
 from minivllm.lesson.outcome import Blank
 from minivllm.lesson.table import Table, show
+from minivllm.lesson.views.call_record import FUNCTIONS, call_record
 
 _WHY_NOT = {
     ("BlockPool.touch", "KVCacheManager.get_computed_blocks"): "the lookup changes no ref count; the touch comes later",

@@ -6,12 +6,9 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from minivllm.lesson.practice.prepare_inputs import UNFILLED, unfilled
-from minivllm.lesson.outcome import Outcome, door
-from minivllm.lesson.table import Table, show
+from minivllm.lesson.checks import Student, Wrong, call_on_copies, report, same
 
 Tokens = list[int]
-_COLUMNS = ("object", "expected", "actual", "why")
 _EXAMPLES: tuple[tuple[Tokens, Tokens], ...] = (
     ([11, 12, 40, 7], [11, 12, 13]),
     ([40, 12, 13, 7], [11, 12, 13]),
@@ -52,29 +49,38 @@ _BELIEFS: tuple[tuple[Callable[[Tokens, Tokens], Tokens], str], ...] = (
 )
 
 
-def check_kept_tokens(function: Any) -> None:
+def check_kept_tokens(function: Student) -> None:
     """Call `function(sampled, drafts)` on examples and random cases, and compare with the engine's `verify`."""
+    report("kept_tokens", lambda: _compare(function))
+
+
+def _compare(function: Student) -> str:
     from minivllm.engine.sampler import verify
 
-    if unfilled(function):
-        show(f"kept_tokens: {UNFILLED}")
-        return
-    call = door({"kept_tokens": function})
     asked = [*_EXAMPLES, *_random_cases()]
-    outcomes = [call("kept_tokens", sampled, drafts) for sampled, drafts in asked]
-    for (sampled, drafts), outcome in zip(asked, outcomes, strict=True):
+    answers = [_ask(function, sampled, drafts, verify(sampled, drafts)) for sampled, drafts in asked]
+    for (sampled, drafts), answer in zip(asked, answers, strict=True):
+        if isinstance(answer, Wrong):
+            raise answer
         expected = verify(sampled, drafts)
-        name = f"kept_tokens({sampled}, {drafts})"
-        if outcome.error is not None:
-            show(Table(_COLUMNS, [(name, repr(expected), str(outcome.error), _WHY)]))
-            return
-        if outcome.value != expected:
-            show(Table(_COLUMNS, [(name, repr(expected), f"{outcome.value!r:.120}", _belief(asked, outcomes))]))
-            return
-        if outcome.args_after != (sampled, drafts):
-            show(Table(_COLUMNS, [(name, "its arguments as they were", "changed", "the scheduler counts with them")]))
-            return
-    show(f"kept_tokens: ok, {len(asked)} cases")
+        if not same(answer, expected):
+            raise Wrong(_name(sampled, drafts), expected, repr(answer), _belief(asked, answers))
+    return f"{len(asked)} cases"
+
+
+def _ask(function: Student, sampled: Tokens, drafts: Tokens, expected: Tokens) -> Any:
+    """What the function returns, or what is wrong about the call: an earlier answer may have more to say."""
+    counts = "the scheduler counts with its arguments: read them, don't edit them"
+    try:
+        return call_on_copies(
+            _name(sampled, drafts), function, sampled, drafts, expected=expected, why=_WHY, owner=counts
+        )
+    except Wrong as wrong:
+        return wrong
+
+
+def _name(sampled: Tokens, drafts: Tokens) -> str:
+    return f"kept_tokens({sampled}, {drafts})"
 
 
 _WHY = (
@@ -82,10 +88,13 @@ _WHY = (
 )
 
 
-def _belief(asked: Sequence[tuple[Tokens, Tokens]], outcomes: Sequence[Outcome]) -> str:
-    """The wrong idea that gives every answer; a call that raised says nothing against it."""
+def _belief(asked: Sequence[tuple[Tokens, Tokens]], answers: Sequence[Any]) -> str:
+    """The wrong idea that gives every answer; a call that failed says nothing against it."""
+    given = [
+        (arguments, answer) for arguments, answer in zip(asked, answers, strict=True) if not isinstance(answer, Wrong)
+    ]
     for idea, sentence in _BELIEFS:
-        if all(o.error or o.value == idea(*arguments) for arguments, o in zip(asked, outcomes, strict=True)):
+        if all(same(answer, idea(*arguments)) for arguments, answer in given):
             return sentence
     return _WHY
 

@@ -10,18 +10,18 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
-from minivllm.lesson.practice.prepare_inputs import UNFILLED, unfilled
-from minivllm.lesson.views.batch_step import BatchStep, batch_step
+from minivllm.lesson.checks import NotYet, Wrong
 from minivllm.lesson.load import Arrival, Load
-from minivllm.lesson.table import Table, show
+from minivllm.lesson.outcome import BlankError, ______
 from minivllm.lesson.triton_here import MissingKernel
+from minivllm.lesson.views.batch_step import BatchStep, batch_step
 
 if TYPE_CHECKING:
     import torch
 
-COLUMNS = ("object", "expected", "actual", "why")
 NUM_KV_HEADS, NUM_HEADS, HEAD_SIZE = 2, 4, 16
 MARGIN = 1 << 20  # elements around the pool
 _GAP = 64  # elements between two blocks: a pool may hold blocks of several kinds, so that a block has its own stride
@@ -148,8 +148,12 @@ def poisoned_cases() -> Iterator[PoisonedCase]:
         yield _case(batch_step(step=step) if load is None else batch_step(load, step), device)
 
 
-def failure(name: str, kernel: Any, launch: Callable[[], None]) -> Table | None:
-    """Launch a student's kernel; what can be said if that fails, with the line of the kernel where it did."""
+def launched(name: str, kernel: Any, launch: Callable[[], None]) -> None:
+    """Launch a student's kernel.
+
+    Raises:
+        Wrong: it failed; names the line of the kernel where it did.
+    """
     import torch
 
     try:
@@ -159,8 +163,7 @@ def failure(name: str, kernel: Any, launch: Callable[[], None]) -> Table | None:
         if torch.cuda.is_available():
             torch.cuda.synchronize()  # a launch returns at once: the error comes here
     except Exception as error:
-        return Table(COLUMNS, [(name, "a launch without an error", _told(error, kernel), "the kernel stopped there")])
-    return None
+        raise Wrong(name, "a launch without an error", _told(error, kernel), "the kernel stopped there") from None
 
 
 def _told(error: Exception, kernel: Any) -> str:
@@ -172,13 +175,15 @@ def _told(error: Exception, kernel: Any) -> str:
     return f"{type(cause).__name__}: {text:.200}" + (f", at: {lines[-1]}" if lines else "")
 
 
-def asks_for_work(name: str, kernel: Any) -> bool:
+def require_kernel(name: str, kernel: Any) -> None:
+    """Raises NotYet where there is nothing to launch: no Triton here, a blank that is left, something else."""
+    plain = getattr(kernel, "fn", kernel)
     if isinstance(kernel, MissingKernel):
-        show(kernel.reason)
-    elif unfilled(kernel):
-        show(f"{name}: {UNFILLED}")
-    elif not hasattr(kernel, "fn"):
-        show(f"{name} is {type(kernel).__name__}, no Triton kernel: keep the line @triton.jit above its def.")
-    else:
-        return False
-    return True
+        raise NotYet(kernel.reason)
+    if isinstance(plain, FunctionType) and "______" in plain.__code__.co_names:
+        try:
+            bool(______)
+        except BlankError as blank:
+            raise NotYet(f"{name}: {blank}") from None
+    if not hasattr(kernel, "fn"):
+        raise NotYet(f"{name} is {type(kernel).__name__}, no Triton kernel: keep the line @triton.jit above its def.")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from minivllm.lesson.checks import Student, Wrong, call, report
 from minivllm.lesson.kv_bill import DTYPE_BYTES, MODELS, ModelShape
-from minivllm.lesson.prefix_practice import Student, Wrong, call, report
 
 _NAME = "kv_bytes_per_token"
 _CASES = (

@@ -7,18 +7,17 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from minivllm.lesson.checks import Wrong, report
 from minivllm.lesson.practice.kernel_launch import (
-    COLUMNS,
     HEAD_SIZE,
     NUM_HEADS,
     NUM_KV_HEADS,
     PoisonedCase,
-    asks_for_work,
-    failure,
     launch_paged_attention,
+    launched,
     poisoned_cases,
+    require_kernel,
 )
-from minivllm.lesson.table import Table, show
 
 if TYPE_CHECKING:
     import torch
@@ -78,26 +77,23 @@ _IDEAS = (
 
 def check_paged_attention(kernel: Any) -> None:
     """Launch a student's kernel on a step's queries, and compare with the torch twin in float64."""
-    if not asks_for_work("my_paged_attention", kernel):
-        fine = "my_paged_attention: ok, a verification, a decode and two prompt chunks agree with torch in float64"
-        show(fault(kernel) or fine)
+    report("my_paged_attention", lambda: compare(kernel))
 
 
-def fault(kernel: Any) -> Table | None:
-    """Object, expected, actual and why of the first difference; None where there is none."""
+def compare(kernel: Any) -> str:
+    """Raises NotYet or Wrong where it does not agree with the twin."""
     import torch
 
     from minivllm.kernels import reference
 
+    require_kernel("my_paged_attention", kernel)
     for case in map(PoisonedCase.written, poisoned_cases()):
         right = torch.full_like(case.query, float("nan"), dtype=torch.float64).cpu()
         _attend(partial(reference.paged_attention, right), case, torch.float64, torch.device("cpu"))
         found = _found(kernel, case)
-        if isinstance(found, Table):
-            return found
         if not _close(found, right):
-            return Table(COLUMNS, [(*_first_wrong_row(case, found, right), _why(kernel, case, found))])
-    return None
+            raise Wrong(*_first_wrong_row(case, found, right), _why(kernel, case, found))
+    return "a verification, a decode and two prompt chunks agree with torch in float64"
 
 
 def _attend(attention: Callable[..., None], case: PoisonedCase, dtype: torch.dtype, device: torch.device) -> None:
@@ -112,14 +108,14 @@ def _attend(attention: Callable[..., None], case: PoisonedCase, dtype: torch.dty
     )
 
 
-def _found(kernel: Any, case: PoisonedCase) -> torch.Tensor | Table:
-    """What the student's kernel computes, [tokens, heads, head size], or why it can't be launched."""
+def _found(kernel: Any, case: PoisonedCase) -> torch.Tensor:
+    """What the student's kernel computes, [tokens, heads, head size]. Raises Wrong where it can't be launched."""
     import torch
 
     out = torch.full_like(case.query, float("nan"))
     launch = partial(launch_paged_attention, kernel, out)
-    attend = partial(_attend, launch, case, torch.float32, case.query.device)
-    return failure("my_paged_attention", kernel, attend) or out.double().cpu()
+    launched("my_paged_attention", kernel, partial(_attend, launch, case, torch.float32, case.query.device))
+    return out.double().cpu()
 
 
 _ATTENTION_WHY = "compare each blank with the online softmax in Python above, line by line"
@@ -129,8 +125,9 @@ _FOREIGN = "NaN was read from memory that holds none of this sequence's keys: lo
 def _why(kernel: Any, case: PoisonedCase, found: torch.Tensor) -> str:
     """The wrong idea behind a result. NaN hides it: so the kernel runs once more, with numbers in foreign slots."""
     other = case.written(elsewhere=0.5)
-    again = _found(kernel, other)
-    if isinstance(again, Table):
+    try:
+        again = _found(kernel, other)
+    except Wrong:
         return _ATTENTION_WHY
     for idea in _IDEAS:
         if _close(again, _attended(other, idea)) and _close(found, _attended(case, idea)):

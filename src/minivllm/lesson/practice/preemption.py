@@ -8,44 +8,8 @@ from typing import Any
 
 from minivllm.config import CacheConfig, EngineConfig, SchedulerConfig, SpeculativeConfig
 from minivllm.core.sched.scheduler import Scheduler
-from minivllm.lesson.outcome import Blank, BlankError
-from minivllm.lesson.table import Table, show
+from minivllm.lesson.checks import Student, Wrong, call, report
 from minivllm.request import Request, SamplingParams
-
-Function = Callable[..., Any]
-Row = tuple[str, str, str, str]
-
-
-class _Problem(Exception):
-    """A call that did not end; carries the row that says so."""
-
-    def __init__(self, row: Row) -> None:
-        self.row = row
-
-
-def _check(name: str, rows: Iterator[Row], done: str) -> None:
-    """Shows the first row, the blank that stopped it, or that all is well."""
-    try:
-        row = next(rows, None)
-    except BlankError as blank:
-        show(f"{name}: {blank}")
-        return
-    except _Problem as problem:
-        row = problem.row
-    show(Table(("object", "expected", "actual", "why"), [row]) if row else f"{name}: ok, {done}")
-
-
-def _call(name: str, wants: str, function: Function, *args: Any) -> Any:
-    try:
-        value = function(*args)
-    except BlankError:
-        raise
-    except Exception as error:
-        raise _Problem((name, "a call that ends", f"{type(error).__name__}: {error}", wants)) from error
-    if isinstance(value, Blank):
-        bool(value)  # a blank says itself that it is one
-    return value
-
 
 # --- select_victim ----------------------------------------------------------------------------------------------
 
@@ -104,12 +68,13 @@ _RULES = {
 }
 
 
-def check_select_victim(function: Function) -> None:
+def check_select_victim(function: Student) -> None:
     """Compare `function(running, policy)`, which gives a request, with the engine's choice in several queues."""
-    _check("select_victim", _victim_rows(function), f"{len(_QUEUES)} queues as in minivllm.core")
+    report("select_victim", lambda: _compare_victims(function))
 
 
-def _victim_rows(function: Function) -> Iterator[Row]:
+def _compare_victims(function: Student) -> str:
+    takes = "it takes (running, policy) and returns a request of running"
     for queue in _QUEUES:
         scheduler = Scheduler(EngineConfig(SchedulerConfig(policy=queue.policy)))
         scheduler.running = running = [
@@ -119,18 +84,13 @@ def _victim_rows(function: Function) -> Iterator[Row]:
         expected = running[scheduler._select_victim()]
         given = list(running)
         name = f"select_victim({_listed(queue)}, {queue.policy!r})"
-        actual = _call(
-            name, "it takes (running, policy) and returns a request of running", function, given, queue.policy
-        )
+        actual = call(name, function, given, queue.policy, expected="a call that ends", why=takes)
         if given != running:
-            yield (
-                name,
-                "running as it was",
-                _ids(given),
-                "it only chooses: the scheduler takes the victim out of running",
-            )
+            chooses = "it only chooses: the scheduler takes the victim out of running"
+            raise Wrong(name, "running as it was", _ids(given), chooses)
         if actual is not expected:
-            yield (name, expected.request_id, _shown(actual), _believed(running, queue.policy, actual))
+            raise Wrong(name, expected.request_id, _shown(actual), _believed(running, queue.policy, actual))
+    return f"{len(_QUEUES)} queues as in minivllm.core"
 
 
 def _believed(running: Sequence[Request], policy: str, actual: Any) -> str:
@@ -163,31 +123,30 @@ def _shown(value: Any) -> str:
 # --- preempt ----------------------------------------------------------------------------------------------------
 
 
-def check_preempt(function: Function) -> None:
+def check_preempt(function: Student) -> None:
     """Compare what `function(scheduler, request)` leaves behind with what the engine's own preemption does.
 
     The request is out of `running` already. It shares two blocks with another one, and has outputs and drafts.
     """
-    _check("preempt", _preempt_rows(function), f"{len(_SITUATIONS)} situations as in minivllm.core")
+    report("preempt", lambda: _compare_preemptions(function))
 
 
-def _preempt_rows(function: Function) -> Iterator[Row]:
-    for name, policy in _SITUATIONS.items():
+def _compare_preemptions(function: Student) -> str:
+    takes = "it takes (scheduler, request); the request is out of running already"
+    for policy in _POLICIES:
         (engine, its), (own, victim) = _situation(policy), _situation(policy)
         engine._preempt_request(its)
-        wants = "it takes (scheduler, request); the request is out of running already"
-        _call(f"preempt, {name}", wants, function, own, victim)
-        left = _call(f"preempt, {name}", "the engine goes on with what it leaves", _left_behind, own, victim)
+        name = f"preempt, {policy}"
+        call(name, function, own, victim, expected="a call that ends", why=takes)
+        goes_on = "the engine goes on with what it leaves"
+        left = call(name, _left, own, victim, expected="a call that ends", why=goes_on)
         for (what, expected, why), (_, actual, _) in zip(_traits(engine, its), left, strict=True):
             if type(actual) is not type(expected) or actual != expected:
-                yield (f"{name}: {what}", _text(expected), _text(actual), _wrong_idea(what, actual, why))
+                raise Wrong(f"{policy}: {what}", expected, actual, _wrong_idea(what, actual, why))
+    return f"{len(_POLICIES)} situations as in minivllm.core"
 
 
-def _left_behind(scheduler: Scheduler, request: Request) -> list[tuple[str, Any, str]]:
-    return list(_traits(scheduler, request))
-
-
-_SITUATIONS = {"fcfs": "fcfs", "priority": "priority"}
+_POLICIES = ("fcfs", "priority")
 
 
 def _situation(policy: str) -> tuple[Scheduler, Request]:
@@ -209,6 +168,10 @@ def _situation(policy: str) -> tuple[Scheduler, Request]:
 def _request(name: str, own_token: int, priority: int) -> Request:
     prompt = [*range(8), own_token, own_token + 1]
     return Request(name, prompt, SamplingParams(max_tokens=8), priority=priority, arrival_time=float(own_token))
+
+
+def _left(scheduler: Scheduler, request: Request) -> list[tuple[str, Any, str]]:
+    return list(_traits(scheduler, request))
 
 
 def _traits(scheduler: Scheduler, request: Request) -> Iterator[tuple[str, Any, str]]:
@@ -269,7 +232,3 @@ def _wrong_idea(what: str, actual: Any, why: str) -> str:
     }
     idea = ideas.get((what, True))
     return f"{idea}; {why}" if idea else why
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else repr(value)

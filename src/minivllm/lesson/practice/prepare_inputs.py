@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from types import FunctionType
 from typing import Any
 
-from minivllm.lesson.views.batch_step import MIXED, BatchStep, batch_steps, engine_inputs
+from minivllm.lesson.checks import Student, Wrong, call_on_copies, report, same
 from minivllm.lesson.load import Arrival, Load
-from minivllm.lesson.outcome import Outcome, door
-from minivllm.lesson.table import Table, show
+from minivllm.lesson.views.batch_step import MIXED, BatchStep, batch_steps, engine_inputs
 
 _LOADS = (
     MIXED,
@@ -18,7 +16,6 @@ _LOADS = (
     Load([Arrival("X", prompt=7), Arrival("Y", prompt=7)], budget=16, blocks=5),  # Y is preempted and comes back
 )
 _STEPS = 6
-UNFILLED = "the blank ______ is not filled in: replace every ______ by your own expression and run the cell again"
 
 
 @dataclass(frozen=True)
@@ -108,52 +105,35 @@ _WHY = {
 }
 
 
-def check_prepare_inputs(function: Any) -> None:
+def check_prepare_inputs(function: Student) -> None:
     """Call `function(requests, block_size)` on steps of real schedulers, and compare with the engine's InputBatch."""
-    if unfilled(function):
-        show(f"prepare_inputs: {UNFILLED}")
-        return
-    call = door({"prepare_inputs": function})
+    report("prepare_inputs", lambda: _compare(function))
+
+
+def _compare(function: Student) -> str:
     steps = [step for load in _LOADS for step in batch_steps(load, _STEPS)]
-    outcomes = [call("prepare_inputs", step.requests, step.block_size) for step in steps]
-    for step, outcome in zip(steps, outcomes, strict=True):
-        complaint = _form(outcome, step)
-        if complaint:
-            show(Table(_COLUMNS, [complaint]))
-            return
+    inputs = [_ask(function, step) for step in steps]
     for name in _WHY:
-        for step, outcome in zip(steps, outcomes, strict=True):
-            difference = _difference(name, step, outcome.value[name])
+        for step, given in zip(steps, inputs, strict=True):
+            difference = _difference(name, step, given[name])
             if difference:
-                belief = _belief(name, steps, [outcome.value[name] for outcome in outcomes])
-                show(Table(_COLUMNS, [(*difference, belief or _WHY[name])]))
-                return
-    show(f"prepare_inputs: ok, {len(steps)} steps of {len(_LOADS)} loads give the engine's tensors")
+                raise Wrong(*difference, _belief(name, steps, [given[name] for given in inputs]) or _WHY[name])
+    return f"{len(steps)} steps of {len(_LOADS)} loads give the engine's tensors"
 
 
-_COLUMNS = ("object", "expected", "actual", "why")
-
-
-def unfilled(function: Any) -> bool:
-    """Whether a function, or the one behind a Triton kernel, still names the blank."""
-    plain = getattr(function, "fn", function)
-    return isinstance(plain, FunctionType) and "______" in plain.__code__.co_names
-
-
-def _form(outcome: Outcome, step: BatchStep) -> tuple[str, str, str, str] | None:
-    if outcome.error is not None:
-        ask = f"asked for {[request['id'] for request in step.requests]} with block_size {step.block_size}"
-        return ("prepare_inputs", "five lists by name", str(outcome.error), ask)
-    if not isinstance(outcome.value, dict) or not set(_WHY) <= set(outcome.value):
-        return (
-            "prepare_inputs",
-            f"a dict with {', '.join(_WHY)}",
-            f"{outcome.value!r:.120}",
-            "keep the last line as it is",
-        )
-    if outcome.args_after[0] != step.requests:
-        return ("requests", "as they were given", "changed", "the scheduler owns them; the runner only reads")
-    return None
+def _ask(function: Student, step: BatchStep) -> dict[str, Any]:
+    value = call_on_copies(
+        "prepare_inputs",
+        function,
+        step.requests,
+        step.block_size,
+        expected="five lists by name",
+        why=f"asked for {[request['id'] for request in step.requests]} with block_size {step.block_size}",
+        owner="the scheduler owns the requests; the runner only reads",
+    )
+    if not isinstance(value, dict) or not set(_WHY) <= set(value):
+        raise Wrong("prepare_inputs", f"a dict with {', '.join(_WHY)}", value, "keep the last line as it is")
+    return value
 
 
 def _difference(name: str, step: BatchStep, actual: Any) -> tuple[str, str, str] | None:
@@ -161,11 +141,11 @@ def _difference(name: str, step: BatchStep, actual: Any) -> tuple[str, str, str]
     if name == "block_table":
         return _table_difference(step, expected, actual)
     if not isinstance(actual, list) or len(actual) != len(expected):
-        return (name, repr(expected), f"{actual!r:.200}")
-    index = next((i for i, pair in enumerate(zip(expected, actual, strict=True)) if pair[0] != pair[1]), None)
+        return (name, repr(expected), repr(actual))
+    index = next((i for i, pair in enumerate(zip(expected, actual, strict=True)) if not same(*pair)), None)
     if index is None:
         return None
-    return (f"{name}[{index}]{_whose(name, step, index)}", repr(expected[index]), f"{actual[index]!r:.80}")
+    return (f"{name}[{index}]{_whose(name, step, index)}", repr(expected[index]), repr(actual[index]))
 
 
 def _whose(name: str, step: BatchStep, index: int) -> str:
@@ -178,11 +158,11 @@ def _whose(name: str, step: BatchStep, index: int) -> str:
 def _table_difference(step: BatchStep, expected: list[list[int]], actual: Any) -> tuple[str, str, str] | None:
     width = len(expected[0])
     if not isinstance(actual, list) or any(not isinstance(row, list) or len(row) != width for row in actual):
-        return ("block_table", f"{len(expected)} rows of {width} block ids", f"{actual!r:.200}")
+        return ("block_table", f"{len(expected)} rows of {width} block ids", repr(actual))
     for request, row, right in zip(step.requests, actual, expected, strict=False):
         used = -(-(request["computed"] + request["scheduled"]) // step.block_size)
-        if row[:used] != right[:used]:
-            return (f"block_table row of {request['id']}", repr(right[:used]), f"{row[:used]!r:.120}")
+        if not same(row[:used], right[:used]):
+            return (f"block_table row of {request['id']}", repr(right[:used]), repr(row[:used]))
     return None if len(actual) == len(expected) else ("block_table", f"{len(expected)} rows", f"{len(actual)} rows")
 
 
@@ -193,9 +173,9 @@ def _tokens(step: BatchStep) -> list[_Token]:
 def _belief(name: str, steps: Sequence[BatchStep], answers: Sequence[Any]) -> str | None:
     """The wrong idea that gives every one of the answers."""
     for by_token, sentence in _OF_TOKENS.get(name, ()):
-        if all(answer == [by_token(t) for t in _tokens(step)] for step, answer in zip(steps, answers, strict=True)):
+        if all(same(answer, [by_token(t) for t in _tokens(step)]) for step, answer in zip(steps, answers, strict=True)):
             return sentence
     for by_size, sentence in _OF_REQUESTS.get(name, ()):
-        if all(answer == by_size(step.requests) for step, answer in zip(steps, answers, strict=True)):
+        if all(same(answer, by_size(step.requests)) for step, answer in zip(steps, answers, strict=True)):
             return sentence
     return None

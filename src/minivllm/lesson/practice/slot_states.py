@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from minivllm.config import CacheConfig, EngineConfig, SchedulerConfig
 from minivllm.core.kv_cache_manager import KVCacheBlocks, KVCacheManager
-from minivllm.core.kv_cache_utils import KVCacheBlock, RequestBlockHasher
-from minivllm.request import Request, RequestStatus, SamplingParams
+from minivllm.core.kv_cache_utils import KVCacheBlock
+from minivllm.lesson.views.prefix_cache import hashed_request
+from minivllm.request import Request, RequestStatus
 
 _OWN_TOKENS = 1000  # token ids below are a common prefix
 
@@ -98,11 +99,8 @@ class Situation:
     def _new_request(self, num_tokens: int, shared: int) -> Request:
         self._num_requests += 1
         first = _OWN_TOKENS * self._num_requests
-        request = Request(
-            f"r{self._num_requests}", [*range(shared), *range(first, first + num_tokens - shared)], SamplingParams()
-        )
-        request.set_block_hasher(RequestBlockHasher(self.block_size))
-        return request
+        tokens = [*range(shared), *range(first, first + num_tokens - shared)]
+        return hashed_request(f"r{self._num_requests}", tokens, self.block_size)
 
 
 @dataclass(frozen=True)
@@ -186,9 +184,7 @@ def _shares_its_head() -> Situation:
 def _last_owner() -> Situation:
     situation = _shares_its_head()
     situation.finish(situation.request)
-    other = Request("r3", [*range(8), *range(3000, 3005)], SamplingParams())
-    other.set_block_hasher(RequestBlockHasher(situation.block_size))
-    return situation.leaves(other)
+    return situation.leaves(hashed_request("r3", [*range(8), *range(3000, 3005)], situation.block_size))
 
 
 LEAVING = (

@@ -6,22 +6,21 @@ from dataclasses import replace
 from typing import Any
 
 from minivllm.core.kv_cache_manager import KVCacheManager
-from minivllm.lesson.load import Arrival, Run
+from minivllm.lesson.load import Arrival, Load, Run
 from minivllm.lesson.question import Answer, Question
 from minivllm.lesson.questions.slots_gates import GATES
 from minivllm.lesson.views.regions import PoolView
-from minivllm.lesson.slots_load import SlotsLoad, after, tables_of
 from minivllm.lesson.watch import Step
 from minivllm.observe.recorder import around
 
-FREE_ORDER = SlotsLoad([Arrival("A", prompt=14, shared=8, max_tokens=1)], budget=32, blocks=9)
-HIT = SlotsLoad([*FREE_ORDER.arrivals, Arrival("B", prompt=13, shared=8, step=1)], budget=32, blocks=9)
-SHARING = SlotsLoad(
+FREE_ORDER = Load([Arrival("A", prompt=14, shared=8, max_tokens=1)], budget=32, blocks=9)
+HIT = Load([*FREE_ORDER.arrivals, Arrival("B", prompt=13, shared=8, step=1)], budget=32, blocks=9)
+SHARING = Load(
     [Arrival("A", prompt=14, shared=8, max_tokens=3), Arrival("B", prompt=13, shared=8, step=1)], budget=32, blocks=9
 )
-BLOCKS = SlotsLoad([Arrival("R", prompt=12)], budget=32)
-LOOKAHEAD = SlotsLoad([Arrival("D", prompt=8)], budget=32)
-REFUSED = SlotsLoad(
+BLOCKS = Load([Arrival("R", prompt=12)], budget=32)
+LOOKAHEAD = Load([Arrival("D", prompt=8)], budget=32)
+REFUSED = Load(
     [*FREE_ORDER.arrivals, Arrival("C", prompt=16, step=1), Arrival("B", prompt=20, shared=8, step=2)],
     budget=32,
     blocks=9,
@@ -41,9 +40,9 @@ _PLACES = tuple(f"place {place}" for place in range(1, 9))
 
 
 def _free_queue() -> Answer:
-    run = after(FREE_ORDER, 0)
+    run = Run.after(FREE_ORDER, 0)
     step = run.schedule()
-    (table,) = tables_of(run, "A")
+    (table,) = run.tables_of("A")
     fresh = _view(run).free
     run.answer(step)
     view = _view(run)
@@ -66,10 +65,10 @@ _TABLE = tuple(f"block {index} of B" for index in range(4))
 
 
 def _hit_leaves_the_queue() -> Answer:
-    run = after(HIT, 1)
+    run = Run.after(HIT, 1)
     before = _view(run)
     run.schedule()
-    (table,) = tables_of(run, "B")
+    (table,) = run.tables_of("B")
     return Answer(
         dict(zip(_TABLE, table, strict=True)),
         {
@@ -85,7 +84,7 @@ _LOOKED_UP, _ALLOCATED, _FINISHED = "after get_computed_blocks", "after allocate
 
 
 def _ref_of_a_hit() -> Answer:
-    run = after(SHARING, 1)
+    run = Run.after(SHARING, 1)
     manager = run.scheduler.kv_cache_manager
     manager.get_computed_blocks(run.scheduler.requests["B"])
     refs = {_LOOKED_UP: _view(run).refs.get(1, 0)}
@@ -126,7 +125,7 @@ _A_RUNS, _A_IS_GONE = "while A runs", "after A has finished"
 def _blocks_of_a_hit() -> Answer:
     taken = {}
     for name, load in {_A_RUNS: SHARING, _A_IS_GONE: HIT}.items():
-        step = after(load, 1).schedule()
+        step = Run.after(load, 1).schedule()
         taken[name] = step.free_blocks - step.free_blocks_after
     return Answer(
         taken,
@@ -163,7 +162,7 @@ _COMPUTED, _REF, _FREE = "num_computed_tokens of B", "ref count of block 1", "fr
 
 
 def _refused() -> Answer:
-    run = after(REFUSED, 2)
+    run = Run.after(REFUSED, 2)
     request = run.scheduler.requests["B"]
     blocks, hit = run.scheduler.kv_cache_manager.get_computed_blocks(request)
     step = run.schedule()

@@ -1,6 +1,5 @@
 """What the notebook 5-on-the-gpu asks: each answer is a run of the engine."""
 
-from minivllm.lesson.views.batch_step import batch_step
 from minivllm.lesson.measure.schedule import (
     BLOCK_SIZES,
     CHUNK_BUDGETS,
@@ -10,6 +9,7 @@ from minivllm.lesson.measure.schedule import (
     PREFIX_SHARED,
 )
 from minivllm.lesson.question import Answer, Question
+from minivllm.lesson.views.batch_step import batch_step
 
 _ENDS = ("A begins at", "B begins at", "C begins at", "the end")
 _TOKENS = {"A's first token": ("A", 0), "B's token": ("B", 0), "C's last token": ("C", -1)}

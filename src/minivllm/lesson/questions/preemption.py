@@ -2,10 +2,9 @@
 
 from collections.abc import Mapping
 
-from minivllm.lesson.views.cost import Cost, cost
 from minivllm.lesson.load import Arrival, Load, Run
 from minivllm.lesson.question import Answer, Question
-from minivllm.lesson.slots_load import SlotsLoad
+from minivllm.lesson.views.cost import Cost, cost
 from minivllm.lesson.watch import Step
 from minivllm.lesson.why import explain
 from minivllm.observe.recording import Recording
@@ -43,10 +42,10 @@ GOES_ON = Load(
 )
 _CROWD = tuple(Arrival(f"r{index}", prompt=48, max_tokens=32) for index in range(12))
 THRASH = {
-    "gate on, watermark 0": SlotsLoad(_CROWD, budget=24, blocks=49),
-    "gate off, watermark 0": SlotsLoad(_CROWD, budget=24, blocks=49, scheduler_reserve_full_isl=False),
-    "gate on, watermark 0.2": SlotsLoad(_CROWD, budget=24, blocks=49, watermark=0.2),
-    "gate off, watermark 0.2": SlotsLoad(_CROWD, budget=24, blocks=49, scheduler_reserve_full_isl=False, watermark=0.2),
+    "gate on, watermark 0": Load(_CROWD, budget=24, blocks=49),
+    "gate off, watermark 0": Load(_CROWD, budget=24, blocks=49, scheduler_reserve_full_isl=False),
+    "gate on, watermark 0.2": Load(_CROWD, budget=24, blocks=49, watermark=0.2),
+    "gate off, watermark 0.2": Load(_CROWD, budget=24, blocks=49, scheduler_reserve_full_isl=False, watermark=0.2),
 }
 _EIGHT = tuple(Arrival(f"r{index}", prompt=30, max_tokens=60) for index in range(8))
 CAPS = {

@@ -7,10 +7,10 @@ from minivllm.core.kv_cache_manager import KVCacheBlocks, KVCacheManager
 from minivllm.core.kv_cache_utils import RequestBlockHasher
 from minivllm.core.sched.scheduler import Scheduler
 from minivllm.core.single_type_kv_cache_manager import FullAttentionManager
-from minivllm.lesson.load import Arrival, Load, Run
 from minivllm.lesson.in_engine.lookup import LOADS
-from minivllm.lesson.views.prefix_cache import serve
+from minivllm.lesson.load import Arrival, Load, Run
 from minivllm.lesson.question import Answer, Question
+from minivllm.lesson.views.prefix_cache import serve
 from minivllm.lesson.why import explain
 from minivllm.request import BlockHash, Request, SamplingParams
 

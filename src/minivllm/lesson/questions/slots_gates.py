@@ -3,18 +3,15 @@
 from dataclasses import replace
 
 from minivllm.kv_cache_interface import FullAttentionSpec, SlidingWindowSpec
-from minivllm.lesson.load import Arrival, Run
+from minivllm.lesson.load import Arrival, Load, Run
 from minivllm.lesson.question import Answer, Question
-from minivllm.lesson.slots_load import SlotsLoad, after, tables_of
 
-WATERMARK = SlotsLoad([Arrival("A", prompt=38), Arrival("B", prompt=15, step=1)], budget=64, blocks=20)
-ALONE = SlotsLoad([Arrival("A", prompt=60)], budget=64, blocks=20, watermark=0.5)
-GATE = SlotsLoad([Arrival("A", prompt=17), Arrival("B", prompt=24, step=1)], budget=20, blocks=11)
-RESERVE = SlotsLoad(
-    [Arrival("B", prompt=24), Arrival("C", prompt=20)], budget=16, blocks=9, long_prefill_token_threshold=8
-)
-DECODES = SlotsLoad([Arrival("A", prompt=11), Arrival("B", prompt=11)], budget=32, blocks=7)
-HYBRID = SlotsLoad(
+WATERMARK = Load([Arrival("A", prompt=38), Arrival("B", prompt=15, step=1)], budget=64, blocks=20)
+ALONE = Load([Arrival("A", prompt=60)], budget=64, blocks=20, watermark=0.5)
+GATE = Load([Arrival("A", prompt=17), Arrival("B", prompt=24, step=1)], budget=20, blocks=11)
+RESERVE = Load([Arrival("B", prompt=24), Arrival("C", prompt=20)], budget=16, blocks=9, long_prefill_token_threshold=8)
+DECODES = Load([Arrival("A", prompt=11), Arrival("B", prompt=11)], budget=32, blocks=7)
+HYBRID = Load(
     [Arrival("A", prompt=20, max_tokens=24)],
     budget=64,
     blocks=25,
@@ -22,7 +19,7 @@ HYBRID = SlotsLoad(
 )
 
 
-def _preemptions(load: SlotsLoad) -> int:
+def _preemptions(load: Load) -> int:
     run, preemptions = Run(load), 0
     while not run.finished:
         preemptions += len(run.step().output.preempted_req_ids)
@@ -37,7 +34,7 @@ def _watermark() -> Answer:
     actual, why = {}, {}
     for name, watermark in _WATERMARKS.items():
         load = replace(WATERMARK, watermark=watermark)
-        step = after(load, 1).schedule()
+        step = Run.after(load, 1).schedule()
         actual[name] = "yes" if "B" in step.scheduled else "no"
         kept = int(watermark * load.blocks)
         verdict = "<=" if actual[name] == "yes" else ">"
@@ -55,7 +52,7 @@ def _gate() -> Answer:
     actual: dict[str, int | str] = {}
     for gate, on in _GATES.items():
         load = replace(GATE, scheduler_reserve_full_isl=on)
-        actual[f"tokens of B, {gate}"] = after(load, 1).schedule().scheduled.get("B", 0)
+        actual[f"tokens of B, {gate}"] = Run.after(load, 1).schedule().scheduled.get("B", 0)
         actual[f"preemptions, {gate}"] = _preemptions(load)
     return Answer(
         actual,
@@ -74,7 +71,7 @@ _HELD, _ADMITTED, _PREEMPTED = "blocks of B", "tokens of C", "preemptions"
 def _gate_reserves_nothing() -> Answer:
     run = Run(RESERVE)
     step = run.step()
-    (table,) = tables_of(run, "B")
+    (table,) = run.tables_of("B")
     return Answer(
         {_HELD: len(table), _ADMITTED: step.scheduled.get("C", 0), _PREEMPTED: _preemptions(RESERVE)},
         {
@@ -105,7 +102,7 @@ def _window() -> Answer:
         step = run.schedule()
         computed = step.after["A"].computed
         if computed in _MOMENTS:
-            for group, table in zip(_GROUPS, tables_of(run, "A"), strict=True):
+            for group, table in zip(_GROUPS, run.tables_of("A"), strict=True):
                 actual[f"{group}, {computed} computed"] = len([block for block in table if block])
         run.answer(step)
     return Answer(

@@ -19,10 +19,18 @@ def short(block_hash: BlockHash | None) -> str:
     return "-" if block_hash is None else block_hash.hex()[:6]
 
 
+def hashed_request(
+    request_id: str, token_ids: Sequence[int], block_size: int, cache_salt: str | None = None
+) -> Request:
+    """A request that has the hashes of its full blocks."""
+    request = Request(request_id, token_ids, SamplingParams(), cache_salt=cache_salt)
+    request.set_block_hasher(RequestBlockHasher(block_size))
+    return request
+
+
 def hash_chain(token_ids: Sequence[int], block_size: int, cache_salt: str | None = None) -> Table:
     """What enters the hash of each full block of `token_ids`, and what comes out."""
-    request = Request("chain", token_ids, SamplingParams(), cache_salt=cache_salt)
-    request.set_block_hasher(RequestBlockHasher(block_size))
+    request = hashed_request("chain", token_ids, block_size, cache_salt)
     parents = [None, *request.block_hashes]
     rows = [
         (

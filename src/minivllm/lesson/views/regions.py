@@ -9,7 +9,9 @@ from minivllm.core.block_pool import BlockPool
 from minivllm.core.kv_cache_manager import KVCacheManager
 from minivllm.core.kv_cache_utils import KVCacheBlock
 from minivllm.core.sched.scheduler import Scheduler
+from minivllm.lesson.load import MAX_STEPS, Load, Run
 from minivllm.lesson.table import Table
+from minivllm.lesson.watch import snapshot
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,28 @@ def regions(where: BlockPool | KVCacheManager | Scheduler) -> Table:
     """The regions of a pool: the null block, owned blocks with their ref counts, free ones with and without a hash."""
     manager = where.kv_cache_manager if isinstance(where, Scheduler) else where
     return PoolView.of(manager.block_pool if isinstance(manager, KVCacheManager) else manager).table
+
+
+def watch_tables(load: Load) -> Table:
+    """Run `load` to its end (at most MAX_STEPS steps): block tables and free queue right after each `schedule()`.
+
+    Block 0 in a table is the null block; a star marks a free block that is still cached.
+    """
+    run = Run(load)
+    groups = len(load.config.cache.kv_cache_groups)
+    rows: list[tuple[object, ...]] = []
+    while not run.finished and run.num_steps < MAX_STEPS:
+        run.arrive()
+        index, step = run.num_steps, run.schedule()
+        queue = PoolView.of(run.scheduler.kv_cache_manager.block_pool).queue
+        for view in snapshot(run.scheduler):
+            tables = [" ".join(map(str, ids)) or "-" for ids in run.tables_of(view.request_id)]
+            rows.append((index, view.request_id, view.status, view.computed, *tables, queue))
+            queue = '"'
+        run.answer(step)
+    tables = ["block table"] if groups == 1 else [f"block table, group {group}" for group in range(groups)]
+    note = "" if run.finished else f"stopped after {MAX_STEPS} steps"
+    return Table(("step", "request", "status", "computed", *tables, "free queue, front first"), rows, note=note)
 
 
 def _walk(blocks: list[KVCacheBlock]) -> tuple[int, ...]:

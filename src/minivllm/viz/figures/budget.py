@@ -1,6 +1,6 @@
 """One step's token budget, and what each request draws from it."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from matplotlib.axes import Axes
@@ -57,43 +57,42 @@ def budget_figure(bars: Sequence[Bar], budget: int) -> Picture:
 
 def _draw_budget(axes: Axes, bars: Sequence[Bar], budget: int) -> None:
     _tidy(axes, ["budget"], budget)
-    start = 0
-    for bar in bars:
-        if bar.taken:
-            _segment(axes, 0, start, bar.taken, _STYLES["scheduled"], f"{bar.name}: {bar.taken}")
-            start += bar.taken
-    if start < budget:
-        _segment(axes, 0, start, budget - start, _LEFT, f"left: {budget - start}")
+    shares = [(bar.taken, _STYLES["scheduled"], f"{bar.name}: {bar.taken}") for bar in bars]
+    left = budget - sum(bar.taken for bar in bars)
+    _draw_row(axes, 0, [*shares, (left, _LEFT, f"left: {left}")])
 
 
 def _draw_requests(axes: Axes, bars: Sequence[Bar]) -> None:
     _tidy(axes, list(map(_label, bars)), max((bar.target for bar in bars), default=1))
     axes.set_xlabel("tokens")
     for row, bar in enumerate(bars):
-        start = 0
-        for kind, style in _STYLES.items():
-            width = getattr(bar, kind)
-            if width:
-                _segment(axes, row, start, width, style, str(width))
-                start += width
+        widths = [(getattr(bar, kind), style) for kind, style in _STYLES.items()]
+        _draw_row(axes, row, [(width, style, str(width)) for width, style in widths])
 
 
 def _label(bar: Bar) -> str:
     return f"{bar.name} ({bar.status})"
 
 
-def _segment(axes: Axes, row: int, start: int, width: int, style: Style, text: str) -> None:
-    axes.barh(row, width, left=start, height=0.6, **style.fill)
-    narrow = width < _CHARACTER * (len(text) + 1) * axes.get_xlim()[1]
-    axes.annotate(
-        text,
-        (start + width / 2, row - 0.33 if narrow else row),
-        ha="center",
-        va="bottom" if narrow else "center",
-        fontsize=9,
-        bbox=None if narrow else {"facecolor": "white", "edgecolor": "none", "pad": 1.5},
-        annotation_clip=False,
-    )
+def _draw_row(axes: Axes, row: int, segments: Iterable[tuple[int, Style, str]]) -> None:
+    """Segments of some width, end to end. Labels above them move aside for each other, or are left out."""
+    length = axes.get_xlim()[1]
+    start, free_from = 0.0, -length  # above the segments, labels may stand from there on
+    for width, style, text in segments:
+        if width <= 0:
+            continue
+        axes.barh(row, width, left=start, height=0.6, **style.fill)
+        room, middle = _CHARACTER * (len(text) + 1) * length, start + width / 2
+        start += width
+        if room <= width:
+            white = {"facecolor": "white", "edgecolor": "none", "pad": 1.5}
+            axes.annotate(text, (middle, row), ha="center", va="center", fontsize=9, bbox=white)
+            continue
+        place = max(middle, free_from + room / 2)
+        if place - middle <= room and place + room / 2 <= 1.02 * length:
+            at = (place, row - 0.33)
+            axes.annotate(text, at, ha="center", va="bottom", fontsize=9, annotation_clip=False)
+            free_from = place + room / 2
 
 
 def _tidy(axes: Axes, names: Sequence[str], length: int) -> None:

@@ -7,10 +7,10 @@ from typing import Any
 import ipywidgets as widgets
 
 from minivllm.lesson.kv_bill import DTYPE_BYTES, GIB, GPUS, MODELS
+from minivllm.viz.display import display_widget
 from minivllm.viz.figures.kv_bill import K, kv_bill
 from minivllm.viz.figures.picture import Picture, to_html
 
-_WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 CONCURRENCY = (1, 2, 4, 8, 16, 32, 64, 128)
 
 
@@ -76,11 +76,6 @@ class KVBillSliders:
 
     def _ipython_display_(self) -> None:
         """The widget; and the chart of the choices, closed, for a page without a kernel."""
-        from IPython.display import display
-
-        view = {"version_major": 2, "version_minor": 0, "model_id": self.box.model_id}
-        line = "Sliders: run this cell in a notebook to move them."
-        display({_WIDGET_VIEW: view, "text/html": f"<p>{line}</p>", "text/plain": line}, raw=True)  # type: ignore[no-untyped-call]
         still = f"<summary>Still: the choices as they stood</summary>{self._sentence.value}{self._chart.value}"
-        still = f"<details>{still}</details>"
-        display({"text/html": still, "text/plain": repr(self)}, raw=True)  # type: ignore[no-untyped-call]
+        line = "Sliders: run this cell in a notebook to move them."
+        display_widget(self.box, line, f"<details>{still}</details>", repr(self))
