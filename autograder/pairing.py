@@ -12,6 +12,7 @@ from autograder.own_code import added, parses
 from autograder.released import Released, ReleasedCell, labels, text_print
 
 ALIKE = 0.5
+VERY_ALIKE = 0.65
 MIN_MERGED = 40  # characters of a released cell that is looked for inside others
 MAX_WINDOW = 60  # cells
 
@@ -36,6 +37,7 @@ class Pairing:
         self._where: dict[int, int] = {}
         self._pair_by_text()
         self._pair_by_id()
+        self._pair_alike("markdown", VERY_ALIKE)  # prose of an older release, or with the student's own words in it
 
     def _pair_by_text(self) -> None:
         waiting: dict[str, deque[ReleasedCell]] = defaultdict(deque)
@@ -72,12 +74,17 @@ class Pairing:
 
     def pair_free_cells(self) -> None:
         """Those that were edited and lost their ids, by place and likeness. After the answers."""
+        self._pair_alike("code", ALIKE)
+
+    def _pair_alike(self, kind: str, least: float) -> None:
         for cell in self.released.cells:
-            if cell.role in ("free", "setup") and cell.kind == "code" and cell.number not in self._where:
-                near = [i for i in self.window(cell.number) if self.is_own(i) and self.cells[i].kind == "code"]
-                like = max(near, key=lambda i: likeness(cell.source, self.cells[i].source), default=None)
-                if like is not None and likeness(cell.source, self.cells[like].source) >= ALIKE:
-                    self._pair(like, cell)
+            if cell.role not in ("free", "setup") or cell.kind != kind or cell.number in self._where:
+                continue
+            window = self.window(cell.number)
+            near = [i for i in window if self.is_own(i) and self.cells[i].kind == kind and not self.cells[i].grade_id]
+            like = max(near, key=lambda i: likeness(cell.source, self.cells[i].source), default=None)
+            if like is not None and likeness(cell.source, self.cells[like].source) >= least:
+                self._pair(like, cell)
 
     def use(self, indexes: Iterable[int], cell: ReleasedCell) -> None:
         for index in indexes:

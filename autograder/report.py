@@ -176,7 +176,8 @@ def show(report: ClassReport, out: Path) -> None:
     table.add_column("verdict")
     for verdict in report.verdicts:
         points = [f"{verdict.points(part):g}{'?' * verdict.provisional(part)}" for part in PARTS_WITH_POINTS]
-        told = ["passed" if verdict.passed else "not passed", *(["provisional"] if verdict.waits else [])]
+        told = [verdict.state.replace("_", " ")]
+        told += ["provisional"] if verdict.waits and verdict.state != "open" else []
         row = ["-"] * (1 + len(points)) if verdict.reason else [f"{verdict.total:g}", *points]
         table.add_row(
             *(

@@ -66,7 +66,8 @@ class Transplant:
 
     def _left_over(self, cell: ReleasedCell) -> list[int]:
         """Own cells with the answer's id or labels, and pieces of its code."""
-        answer, found = self.answers[cell.number], []
+        answer = self.answers[cell.number]
+        found: list[int] = []
         for read, index in enumerate(self._pairing.own()):
             text = self._cell(index).source
             if len(found) == MAX_UNPLACED:

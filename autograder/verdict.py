@@ -127,9 +127,21 @@ class Verdict:
 
     def open(self, condition: str) -> bool:
         """Whether a person's word can still change it."""
-        asks = {"points": PARTS, "plan": [part for part in PARTS if part.name in PLAN]}
-        rest = [part for part in PARTS if part.name in condition] or [p for p in PARTS if p.name in QUESTIONS]
-        return any(map(self.provisional, asks.get(condition, rest)))
+        if condition == "points":
+            most = self.total + sum(part.of - self.points(part) for part in self.waits)
+            return bool(self.waits) and most >= PASSING
+        asks = (
+            PLAN if condition == "plan" else QUESTIONS if condition == "veto" else (condition.removeprefix("chain_"),)
+        )
+        return any(part.name in asks for part in self.waits)
+
+    @property
+    def state(self) -> str:
+        """passed, not_passed, or open: not passed as things stand, and all that lacks is a person's word."""
+        if self.passed:
+            return "passed"
+        lacking = [name for name, holds in self.conditions.items() if not holds]
+        return "open" if all(map(self.open, lacking)) and not self.reason else "not_passed"
 
     @property
     def passed(self) -> bool:

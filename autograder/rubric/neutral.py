@@ -19,6 +19,11 @@ _BRACKETED = re.compile(r"\([^()\n]{1,300}\)|\[[^\[\]\n]{1,300}\]|\{[^{}]{1,300}
 _PART_END = re.compile(r"[,;:]")
 
 
+_IDENTIFIER = re.compile(r"[A-Za-z]+[a-z0-9]+[A-Z]\w*|[A-Za-z]\w*_\w+", re.ASCII)
+_WORD_OR_HALF = re.compile(r"[A-Za-z_][\w.]*|[\u3400-\u9fff]{1,2}", re.ASCII)
+_NAMES_SHARE = 0.25
+
+
 class Reading(NamedTuple):
     """Kept sentences of `text`, which is as long as the text that came in; what went is blank."""
 
@@ -45,6 +50,12 @@ def neutral(text: str, question: tuple[str, ...]) -> Reading:
             continue
         kept.append(sentence)
     return Reading("".join(characters), kept, listed)
+
+
+def mostly_names(written: str) -> bool:
+    """Whether every fourth word is the name of a class, a field or a function, and several names stand there."""
+    names = _IDENTIFIER.findall(written)
+    return len(set(names)) >= _MANY_NAMES and len(names) >= _NAMES_SHARE * len(_WORD_OR_HALF.findall(written))
 
 
 def _without_asides(text: str) -> str:

@@ -15,7 +15,7 @@ from functools import cache
 from autograder.rubric.comments import comment
 from autograder.rubric.confidence import SURE, Signals, confidence
 from autograder.rubric.matching import Hit, Terms
-from autograder.rubric.neutral import Reading, neutral
+from autograder.rubric.neutral import Reading, mostly_names, neutral
 from autograder.rubric.normalise import LONGEST, Text, normalise
 from autograder.rubric.points import DIMENSIONS, points
 from autograder.rubric.rubric import FOLDER, Concept, Rubric, Says, load, read
@@ -82,7 +82,9 @@ def score(question: str, text: str) -> Suggestion:
     wrong_reason = labels["chain"] == 0 and not errors and bool(terms.hits(rubric.reasons))
     faults = [concept.says for concept, _ in (*vetoes, *errors)]
     veto = vetoes[0][0].name.split(".")[0] if vetoes else None
-    if veto is None and reading.listed >= _MANY_NAMES and labels["state"] == 0 and sum(labels.values()) <= 1:
+    listed = reading.listed >= _MANY_NAMES and labels["state"] == 0 and sum(labels.values()) <= 1
+    named = mostly_names(text[:LONGEST]) and labels["chain"] == 0 and labels["state"] <= 0.5
+    if veto is None and (listed or named):
         veto, faults = NAMES_ONLY, [_NAMES_ONLY_SAYS, *faults]
         dimensions = {n: Judged(0.0, (), j.missing, j.present) for n, j in dimensions.items()}
     false = bool(errors) or wrong_reason

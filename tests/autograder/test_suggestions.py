@@ -36,8 +36,8 @@ def room(tmp_path_factory: pytest.TempPathFactory) -> Classroom:
         return room
 
 
-def autograder(room: Classroom, *arguments: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "MINIVLLM_CLASSROOM": str(room.root)}
+def autograder(room: Classroom, *arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "MINIVLLM_CLASSROOM": str(room.root), **environ}
     command = [sys.executable, "-m", "autograder", *arguments]
     return subprocess.run(command, cwd=CLONE, env=environment, capture_output=True, text=True, check=False)
 
@@ -146,6 +146,8 @@ def test_the_doctor_and_the_other_commands_answer_in_a_line(room: Classroom, tmp
     done = autograder(room, "doctor")
     assert done.returncode == 0, done.stdout
     assert f"ok gradebook    {room.root / 'gradebook.db'}: {LESSON}" in done.stdout.splitlines()
+    bare = autograder(room, "doctor", PATH=str(tmp_path))  # no bubblewrap there
+    assert bare.returncode == 1 and "-- sandbox" in bare.stdout and "apt-get install bubblewrap" in bare.stdout
     (tmp_path / "mine").write_text("x")
     for arguments, told in (
         (("demo", str(tmp_path)), "is not empty: name a new folder"),

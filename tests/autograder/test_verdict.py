@@ -73,6 +73,22 @@ def test_each_condition_alone_keeps_one_from_passing(cells: dict[str, Cell], fai
     assert [name for name, holds in found.conditions.items() if not holds] == [fails]
 
 
+@pytest.mark.parametrize(
+    ("cells", "state"),
+    [
+        ({}, "passed"),
+        ({FINDINGS: Cell(0, 0, True)}, "open"),
+        ({FINDINGS: Cell(0, 0, True), "plan_boundaries": Cell(0.75, 1, False)}, "not_passed"),
+        ({"q1_answer": Cell(0, 2, True), "q2_answer": Cell(1, 2, False, manual=1)}, "open"),
+        ({f"q{n}_answer": Cell(0, 2, n == 1) for n in (1, 2, 3)}, "not_passed"),  # 8 points are out of reach
+    ],
+)
+def test_a_verdict_is_open_while_only_a_persons_word_lacks(cells: dict[str, Cell], state: str) -> None:
+    found = verdict(**cells)
+    found.suggestions["q1_answer"] = suggested(None, 0.0)
+    assert found.state == state
+
+
 def test_a_missing_notebook_costs_its_points_and_its_chain() -> None:
     found = verdict()
     del found.cells["q3_answer"]

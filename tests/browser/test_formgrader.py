@@ -9,6 +9,7 @@ import nbformat
 import pytest
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_output, new_raw_cell
+from nbgrader.apps import NbGraderAPI
 from playwright.sync_api import Page, expect
 
 from autograder import report
@@ -246,3 +247,15 @@ def test_feedback_and_report_show_what_the_student_wrote_as_text(page: Page, roo
         assert page.locator("script, iframe, img, svg, [onerror], [onload]").count() == 0
         assert not re.search(r"(?:src|href)=\"(?:https?:)?//", path.read_text(encoding="utf-8"))
     shutil.copy(tmp_path / "report.html", SCREENSHOTS / "report.html")
+
+
+def test_nbgraders_own_feedback_runs_nothing_of_a_student_either(page: Page, room: Classroom) -> None:
+    done = NbGraderAPI(config=room.config).generate_feedback(LESSON, "hostile", force=True)
+    assert done["success"], done
+    page.unroute_all()
+    page.goto((room.root / "feedback" / "hostile" / LESSON / f"{NOTEBOOK}.html").as_uri())
+    page.wait_for_timeout(500)
+    assert page.evaluate("window.ran") is None
+    container = page.locator("#notebook-container").first
+    expect(container).to_contain_text("<svg onload=")
+    assert container.locator("script, iframe, svg, img, [onerror], [onload]").count() == 0

@@ -61,8 +61,8 @@ def test_labels_of_narrow_segments_stand_above_them_and_inside_the_figure() -> N
 
 @pytest.mark.parametrize("shares", [(1, 1), (1, 1, 1, 60), (2,) * 12, (1,) * 40, (24, 24, 1, 1, 1)])
 def test_no_label_of_a_bar_stands_on_another(shares: tuple[int, ...]) -> None:
-    bars = [Bar(f"r{i}", "running", 30 - i, share, 1, 40) for i, share in enumerate(shares)]
-    figure = budget_figure(bars, 64).figure
+    bars = [Bar(f"r{i}", "running", 40 - i, share, 1, 50 - i + share) for i, share in enumerate(shares)]
+    figure = budget_figure(bars, 96).figure
     figure.savefig(io.BytesIO(), format="png")  # lays the figure out
     for axes in figure.axes:
         boxes = [text.get_window_extent() for text in axes.texts]

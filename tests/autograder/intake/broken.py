@@ -317,6 +317,14 @@ def prose_deleted(nb: Notebook) -> None:
     nb["cells"] = [cell for cell in nb["cells"] if cell["cell_type"] == "code" or "nbgrader" in cell["metadata"]]
 
 
+def prose_of_an_older_release(nb: Notebook) -> None:
+    for cell in nb["cells"]:
+        if cell["cell_type"] == "markdown" and "nbgrader" not in cell["metadata"]:
+            cell.update(
+                source=cell["source"].replace("budget", "allowance").replace("token", "tok") + "\n\nOld.", id="x"
+            )
+
+
 def ten_thousand_cells(nb: Notebook) -> None:
     nb["cells"] += [new(f"x = {number}") for number in range(10_000)]
 
@@ -373,6 +381,7 @@ QUIET: tuple[Break, ...] = (
     helper_from_a_star_import,
     a_test_doubled,
     prose_deleted,
+    prose_of_an_older_release,
     ten_thousand_cells,
 )
 EDITED: tuple[Break, ...] = (

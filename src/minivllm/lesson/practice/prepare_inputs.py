@@ -129,7 +129,7 @@ def _ask(function: Student, step: BatchStep) -> dict[str, Any]:
         step.block_size,
         expected="five lists by name",
         why=f"asked for {[request['id'] for request in step.requests]} with block_size {step.block_size}",
-        owner="the scheduler owns the requests; the runner only reads",
+        owner="these are requests: the scheduler owns them, and the runner only reads",
     )
     if not isinstance(value, dict) or not set(_WHY) <= set(value):
         raise Wrong("prepare_inputs", f"a dict with {', '.join(_WHY)}", value, "keep the last line as it is")
