@@ -22,7 +22,8 @@ DATA = Path(__file__).parents[1] / "data"
 NOTICE = """
 import sys
 from pathlib import Path
-from minivllm.observe.invariants import InvariantError, watch
+from minivllm.observe.invariants import watch
+from minivllm.observe.violation import InvariantError
 from minivllm.observe.replay import Replay, find_traces, load_trace, replay_trace
 
 def broken_invariant(trace):

@@ -92,7 +92,7 @@ def test_the_answers_are_those_of_vllm() -> None:
 def test_an_error_without_the_cap_is_the_refusal_of_a_step_without_tokens() -> None:
     why = QUESTIONS["without_cap"].answer().why
     assert why["64"].startswith("ValueError: allocate_slots('again'): num_new_tokens is 0, but must be at least 1")
-    assert why["17"] == "hit 16, so 1 tokens are left to compute"
+    assert why["17"] == "hit 16: 1 of 17 tokens left to compute"
 
 
 # ---- practice

@@ -5,7 +5,8 @@ from collections.abc import Callable
 import pytest
 
 from minivllm.core.sched.scheduler import Scheduler
-from minivllm.observe.invariants import InvariantError, check_progress, check_state, check_step, watch
+from minivllm.observe.invariants import check_progress, check_state, check_step, watch
+from minivllm.observe.violation import InvariantError
 from minivllm.request import RequestStatus
 from tests.core.engine import add, make_request, make_scheduler, step
 

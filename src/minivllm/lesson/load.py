@@ -17,6 +17,14 @@ from minivllm.request import Request, SamplingParams
 
 MAX_STEPS = 50
 MAX_RECORDED_STEPS = 1000
+_MAX_MODEL_LEN = 256
+_LEAST = {"prompt": 1, "step": 0, "max_tokens": 1, "drafts": 0, "accepted": 0, "shared": 0}
+_NAMES = {  # what an engine's setting is called in a Load
+    "SchedulerConfig.max_num_batched_tokens": "Load.budget",
+    "CacheConfig.num_gpu_blocks": "Load.blocks",
+    "SchedulerConfig.": "Load.",
+    "CacheConfig.": "Load.",
+}
 _PROMPT_STRIDE = 10_000  # token ids of two requests never meet, unless their prompts share a prefix on purpose
 
 
@@ -45,6 +53,17 @@ class Arrival:
     priority: int = 0
 
     def __post_init__(self) -> None:
+        for name, least in _LEAST.items():
+            value = getattr(self, name)
+            if type(value) is not int or value < least:
+                raise LessonError(
+                    f"Arrival {self.request_id!r}: {name} is {value!r}, but must be a whole number of at least {least}"
+                )
+        if self.prompt >= _MAX_MODEL_LEN:
+            raise LessonError(
+                f"Arrival {self.request_id!r}: prompt is {self.prompt}, but a load's sequences hold at most "
+                f"{_MAX_MODEL_LEN} tokens, an output among them"
+            )
         if self.accepted > self.drafts:
             raise LessonError(
                 f"Arrival {self.request_id!r}: accepted is {self.accepted}, but only {self.drafts} drafts are proposed"
@@ -82,8 +101,16 @@ class Load:
     kv_cache_groups: tuple[KVCacheSpec, ...] = (FullAttentionSpec(),)
 
     def __post_init__(self) -> None:
-        if isinstance(self.arrivals, Arrival):
+        if not isinstance(self.arrivals, Sequence) or not all(isinstance(entry, Arrival) for entry in self.arrivals):
             raise LessonError('a Load takes a list of arrivals: Load([Arrival("A", prompt=20)], budget=8)')
+        names = [arrival.request_id for arrival in self.arrivals]
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            raise LessonError(f"two arrivals of this load are called {twice!r}: give each a name of its own")
+        try:
+            _ = self.config
+        except ValueError as error:
+            raise LessonError(_in_names_of_a_load(str(error))) from None
 
     @property
     def config(self) -> EngineConfig:
@@ -91,7 +118,7 @@ class Load:
             scheduler=SchedulerConfig(
                 max_num_batched_tokens=self.budget,
                 max_num_seqs=self.max_num_seqs,
-                max_model_len=256,
+                max_model_len=_MAX_MODEL_LEN,
                 policy=self.policy,
                 enable_chunked_prefill=self.enable_chunked_prefill,
                 long_prefill_token_threshold=self.long_prefill_token_threshold,
@@ -134,6 +161,13 @@ class Run:
     @property
     def finished(self) -> bool:
         return not self.scheduler.requests and all(arrival.step < self.num_steps for arrival in self.load.arrivals)
+
+    def standstill(self, step: Step) -> str | None:
+        """Why nothing will move any more after `step`; None if something will."""
+        if step.scheduled or any(arrival.step >= self.num_steps for arrival in self.load.arrivals):
+            return None
+        diagnosis = self.scheduler.diagnose()
+        return _in_names_of_a_load(diagnosis) if diagnosis else None
 
     def arrive(self) -> None:
         """Add the requests that arrive before the coming step."""
@@ -191,34 +225,41 @@ def load_of(load: str | Load, loads: Mapping[str, Load]) -> Load:
 
 
 def watch_load(load: Load) -> Table:
-    """Run `load` to its end (at most MAX_STEPS steps): what every request got in every step, and by which rule."""
+    """Run `load` to its end: what every request got in every step, and by which rule.
+
+    It ends after MAX_STEPS steps, or earlier where a request stands still for ever.
+    """
     run = Run(load)
     rows: list[tuple[object, ...]] = []
-    while not run.finished and run.num_steps < MAX_STEPS:
+    standstill: str | None = None
+    while not run.finished and not standstill and run.num_steps < MAX_STEPS:
         index, step = run.num_steps, run.step()
         for view in step.before:
             got = step.scheduled.get(view.request_id, 0)
             rows.append((index, *view.row, got, explain(step, view.request_id)))
-    return Table(
-        ("step", *VIEW_COLUMNS, "scheduled", "why"),
-        rows,
-        note="" if run.finished else f"stopped after {MAX_STEPS} steps",
-    )
+        standstill = run.standstill(step)
+    note = standstill or ("" if run.finished else f"stopped after {MAX_STEPS} steps")
+    return Table(("step", *VIEW_COLUMNS, "scheduled", "why"), rows, note=note)
 
 
 def record(load: Load) -> Recording:
     """Run `load` to its end (at most MAX_RECORDED_STEPS steps, or until a request stands still for ever)."""
     run = Run(load)
     recording = Recording(run.scheduler)
-    last_arrival = max((arrival.step for arrival in load.arrivals), default=0)
     while not run.finished:
         step = run.step()
         if run.num_steps == MAX_RECORDED_STEPS:
             recording.frames[-1].why.append(f"the recording ends here, after {MAX_RECORDED_STEPS} steps")
             break
-        if not step.scheduled and run.num_steps > last_arrival and run.scheduler.diagnose():
+        if run.standstill(step):
             break
     return recording
+
+
+def _in_names_of_a_load(message: str) -> str:
+    for engine_name, name in _NAMES.items():
+        message = message.replace(engine_name, name)
+    return message
 
 
 def _request(arrival: Arrival, index: int) -> Request:

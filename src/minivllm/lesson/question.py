@@ -17,6 +17,11 @@ class Answer:
     steps: Sequence[Step] = ()
 
 
+def yes_or_no(holds: bool) -> str:
+    """An object's value where a question has these two choices."""
+    return "yes" if holds else "no"
+
+
 @dataclass(frozen=True)
 class Question:
     """One thing to predict.

@@ -33,7 +33,7 @@ def _count(name: str, state: State, function: Student) -> None:
     )
     before = Outcome.of(s, s.table, None)
     table = list(s.table)
-    takes = "it takes (num_tokens, table, hit_blocks, block_size) and returns a whole number of blocks"
+    takes = "a whole number of blocks is wanted; table and hit_blocks are lists of blocks"
     asked = (s.num_tokens_need_slot, table, s.hit_blocks, s.block_size)
     actual = call(name, function, *asked, expected=expected, why=takes)
     if type(actual) is not int:
@@ -182,13 +182,16 @@ def _free_twice(name: str, state: State, function: Student) -> None:
     engine.manager.free(engine.request)
     expected = Outcome.of(engine, [], None)
     queue = {"free queue": list(expected.view.free)}
-    call(name, function, own.manager.block_pool, table, expected=queue, why="it takes (pool, table)")
+    call(name, function, own.manager.block_pool, table, expected=queue)
     actual = Outcome.of(own, table, None)
     why = _misfreed(before, hashed, expected, actual)
     if not why:
         why = "freed twice: empty the table, so that a second free finds nothing to give back"
         call(name, function, own.manager.block_pool, table, expected=queue, why=why)
         actual = Outcome.of(own, table, None)
+    if actual.view.cached != expected.view.cached:
+        hashed_blocks, left = ({"cached blocks": sorted(outcome.view.cached)} for outcome in (expected, actual))
+        raise Wrong(name, hashed_blocks, left, "a freed block keeps its hash, and can be hit, until somebody takes it")
     if actual != expected:
         raise Wrong(name, expected.differing(actual), actual.differing(expected), why)
 

@@ -15,14 +15,15 @@ from minivllm.request import BlockHash, Request
 
 # ---- find_longest_cache_hit
 
-_LOOKUPS = (  # cached blocks of the 4 of a 64-token prompt (block size 16), and the bound in tokens
-    ((0, 1, 2, 3), 64),
-    ((0, 1, 2, 3), 63),
-    ((0, 1, 2, 3), 16),
-    ((0, 1, 2, 3), 15),
-    ((0, 2, 3), 64),
-    ((1, 2, 3), 64),
-    ((), 64),
+_LOOKUPS = (  # cached blocks of the 4 that a prompt fills, the bound in tokens, the block size
+    ((0, 1, 2, 3), 64, 16),
+    ((0, 1, 2, 3), 63, 16),
+    ((0, 1, 2, 3), 16, 16),
+    ((0, 1, 2, 3), 15, 16),
+    ((0, 2, 3), 64, 16),
+    ((1, 2, 3), 64, 16),
+    ((), 64, 16),
+    ((0, 1, 2, 3), 15, 4),
 )
 
 
@@ -30,20 +31,20 @@ def check_find_longest_cache_hit(function: Student) -> None:
     """Whether `function(block_hashes, max_length, get_cached_block, block_size)` finds what minivllm.core finds."""
 
     def run() -> str:
-        for cached, max_length in _LOOKUPS:
-            _check_lookup(function, cached, max_length)
+        for lookup in _LOOKUPS:
+            _check_lookup(function, *lookup)
         return f"{len(_LOOKUPS)} lookups, block for block those of minivllm.core"
 
     report("find_longest_cache_hit", run)
 
 
-def _check_lookup(function: Student, cached: tuple[int, ...], max_length: int) -> None:
-    pool, hashes = BlockPool(num_gpu_blocks=8), hashed_request("r", range(64), 16).block_hashes
+def _check_lookup(function: Student, cached: tuple[int, ...], max_length: int, block_size: int) -> None:
+    pool, hashes = BlockPool(num_gpu_blocks=8), hashed_request("r", range(4 * block_size), block_size).block_hashes
     for index, block in enumerate(pool.get_new_blocks(4)):
         if index in cached:
             pool.cache_full_blocks([block], [hashes[index]], 0)
     (hit,) = FullAttentionManager.find_longest_cache_hit(
-        hashes, max_length, (0,), pool, FullAttentionSpec(), 16, drop_eagle_block=False
+        hashes, max_length, (0,), pool, FullAttentionSpec(), block_size, drop_eagle_block=False
     )
     wanted = [block.block_id for block in hit]
 
@@ -51,13 +52,13 @@ def _check_lookup(function: Student, cached: tuple[int, ...], max_length: int) -
         blocks = pool.get_cached_block(block_hash, (0,))
         return None if blocks is None else blocks[0].block_id
 
-    name = f"blocks {[index + 1 for index in cached]} cached, at most {max_length} tokens"
-    value = call_on_copies(name, function, hashes, max_length, get_cached_block, 16)
+    name = f"blocks {[index + 1 for index in cached]} cached, at most {max_length} tokens, block size {block_size}"
+    value = call_on_copies(name, function, hashes, max_length, get_cached_block, block_size)
     if not same(value, wanted):
-        raise Wrong(name, wanted, repr(value), _wrong_lookup(value, wanted, cached, max_length))
+        raise Wrong(name, wanted, repr(value), _wrong_lookup(value, wanted, cached, max_length, block_size))
 
 
-def _wrong_lookup(value: Any, wanted: list[int], cached: tuple[int, ...], max_length: int) -> str:
+def _wrong_lookup(value: Any, wanted: list[int], cached: tuple[int, ...], max_length: int, block_size: int) -> str:
     if not isinstance(value, list):
         return "a list of block ids is wanted, in the order of the chain"
     if any(isinstance(item, bytes) for item in value):
@@ -65,6 +66,8 @@ def _wrong_lookup(value: Any, wanted: list[int], cached: tuple[int, ...], max_le
     if None in value:
         return "None is no block: ask what get_cached_block found before you keep it"
     if not value and wanted:
+        if block_size != 16:
+            return f"blocks hold block_size tokens, here {block_size}: don't write another number"
         if max_length < 32:
             return "a bound of 16 tokens has room for one whole block of 16"
         return "nothing is kept: append what get_cached_block found, as long as it finds something"
@@ -72,15 +75,13 @@ def _wrong_lookup(value: Any, wanted: list[int], cached: tuple[int, ...], max_le
     if value == found and len(cached) < 4:
         return "the hit goes on behind a hole; the KV of a later block is of use only with all that stands before it"
     if value == found:
-        whole = max_length // 16
-        return (
-            f"the bound is in tokens, block_hashes counts blocks: {max_length} // 16 = {whole}; a block that fits only "
-            "in part is no hit"
-        )
+        whole = f"{max_length} // {block_size} = {max_length // block_size}"
+        return f"the bound is in tokens, block_hashes counts blocks: {whole}; a block that fits only in part is no hit"
     if len(value) == len(wanted) + 1:
-        return f"one block too many: round down, {max_length} // 16 = {max_length // 16}"
+        return f"one block too many: round down, {max_length} // {block_size} = {max_length // block_size}"
     if len(value) == len(wanted) - 1 and len(cached) == 4:
-        return f"one block too few: the - 1 of the cap is in max_length already, and {max_length} // 16 blocks fit"
+        fit = f"{max_length} // {block_size} blocks fit"
+        return f"one block too few: the - 1 of the cap is in max_length already, and {fit}"
     if len(value) < len(wanted):
         return f"the hit ends too early: {len(wanted)} whole blocks fit and are cached"
     return "the hit is the run of cached blocks from the start, and ends at the first one that is missing"

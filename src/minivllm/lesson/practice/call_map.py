@@ -34,9 +34,19 @@ def check_callers(called_by: Mapping[str, Any]) -> None:
         callers = call_record().callers(function)
         right = caller if isinstance(caller, str) and caller in callers else callers[0]
         either = f" ({' or '.join(callers)})" if len(callers) > 1 else ""
-        why = _WHY_NOT.get((function, caller)) if isinstance(caller, str) else "a name is a str, as Class.function"
-        check(name, expected=right, actual=caller, why=f"{why or 'seen in a run of the engine'}{either}")
+        check(name, expected=right, actual=_as_given(caller), why=f"{_why_not(function, caller)}{either}")
     _ask_for(called_by)
+
+
+def _why_not(function: str, caller: object) -> str:
+    if isinstance(caller, str) and caller in FUNCTIONS:
+        return _WHY_NOT.get((function, caller), "seen in a run of the engine")
+    return 'write one of the twelve names, in quotes and as they stand above: "Class.function"'
+
+
+def _as_given(entry: object) -> object:
+    """What `check` shows, and does not call: a reader may have written the function itself."""
+    return repr(entry) if callable(entry) else entry
 
 
 def check_owners(owners: Mapping[str, Any]) -> None:
@@ -54,13 +64,13 @@ def check_owners(owners: Mapping[str, Any]) -> None:
         check(
             f"{state}, held by",
             expected=owner if owner in kinds else kinds[0],
-            actual=owner,
+            actual=_as_given(owner),
             why=f"the live {kinds[0]} has it as an attribute of its own, and no other object does",
         )
         check(
             f"{state}, changed by",
             expected=writer if writer in writers else writers[0],
-            actual=writer,
+            actual=_as_given(writer),
             why=f"in the run it changed during {', '.join(writers)}",
         )
     _ask_for(owners)
@@ -77,7 +87,9 @@ def _ask_for(given: Mapping[str, Any]) -> None:
         show(f"{', '.join(left)}: replace every ______ by a name and run the cell again")
 
 
-def _check_keys(name: str, given: Mapping[str, Any], known: tuple[str, ...]) -> None:
+def _check_keys(name: str, given: Any, known: tuple[str, ...]) -> None:
+    if not isinstance(given, Mapping):
+        raise LessonError(f"{name} is {type(given).__name__}, but the check reads a dict: keep its keys")
     unknown = [key for key in given if key not in known]
     if unknown:
         raise LessonError(f"{name} has an entry {unknown[0]!r}, but the run knows {', '.join(known)}: keep the keys")

@@ -132,12 +132,11 @@ def check_preempt(function: Student) -> None:
 
 
 def _compare_preemptions(function: Student) -> str:
-    takes = "it takes (scheduler, request); the request is out of running already"
     for policy in _POLICIES:
         (engine, its), (own, victim) = _situation(policy), _situation(policy)
         engine._preempt_request(its)
         name = f"preempt, {policy}"
-        call(name, function, own, victim, expected="a call that ends", why=takes)
+        call(name, function, own, victim, expected="a call that ends")
         goes_on = "the engine goes on with what it leaves"
         left = call(name, _left, own, victim, expected="a call that ends", why=goes_on)
         for (what, expected, why), (_, actual, _) in zip(_traits(engine, its), left, strict=True):

@@ -128,7 +128,8 @@ def _ask(function: Student, step: BatchStep) -> dict[str, Any]:
         step.requests,
         step.block_size,
         expected="five lists by name",
-        why=f"asked for {[request['id'] for request in step.requests]} with block_size {step.block_size}",
+        why="positions count from 0, and a row has one block id for every block_size positions; asked for "
+        f"{[request['id'] for request in step.requests]} with block_size {step.block_size}",
         owner="these are requests: the scheduler owns them, and the runner only reads",
     )
     if not isinstance(value, dict) or not set(_WHY) <= set(value):

@@ -1,7 +1,6 @@
 """What the notebook 3-allocate-slots asks: each answer is a run of the engine."""
 
 import threading
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +9,6 @@ from minivllm.lesson.load import Arrival, Load, Run
 from minivllm.lesson.question import Answer, Question
 from minivllm.lesson.questions.slots_gates import GATES
 from minivllm.lesson.views.regions import PoolView
-from minivllm.lesson.watch import Step
 from minivllm.observe.recorder import around
 
 FREE_ORDER = Load([Arrival("A", prompt=14, shared=8, max_tokens=1)], budget=32, blocks=9)
@@ -25,11 +23,6 @@ REFUSED = Load(
     budget=32,
     blocks=9,
 )
-
-
-def _to_the_end(run: Run) -> Iterator[Step]:
-    while not run.finished:
-        yield run.step()
 
 
 def _view(run: Run) -> PoolView:
@@ -142,8 +135,7 @@ _NGRAM, _DRAFT_MODEL, _CHARGED = "blocks, n-gram", "blocks, draft model", "budge
 def _lookahead() -> Answer:
     ngram = Run(replace(LOOKAHEAD, arrivals=[Arrival("D", prompt=8, drafts=4)]))
     model = Run(replace(LOOKAHEAD, lookahead=4))
-    step = next(_to_the_end(ngram))
-    step_of_model = next(_to_the_end(model))
+    step, step_of_model = ngram.step(), model.step()
     return Answer(
         {
             _NGRAM: step.free_blocks - step.free_blocks_after,
@@ -189,8 +181,8 @@ def _threads() -> Answer:
     manager: KVCacheManager = run.scheduler.kv_cache_manager
     for method in ("touch", "get_new_blocks", "free_blocks"):
         around(manager.block_pool, method, listen)
-    for _ in _to_the_end(run):
-        pass
+    while not run.finished:
+        run.step()
     return Answer({"threads": len(seen)}, {"threads": "the scheduler's own: nobody else touches a ref count"})
 
 

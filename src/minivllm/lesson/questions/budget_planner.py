@@ -2,7 +2,6 @@
 
 from minivllm.lesson.load import Arrival, Load, Run
 from minivllm.lesson.question import Answer, Question
-from minivllm.lesson.watch import Step
 from minivllm.lesson.why import explain
 
 WORKED = Load([Arrival("A", prompt=6, drafts=3, accepted=1), Arrival("B", prompt=7, step=1)])
@@ -19,20 +18,12 @@ PADDING = Load(
 )
 
 
-def _step(load: Load, index: int) -> Step:
-    """Step `index` (from 0) of `load`."""
-    run = Run(load)
-    for _ in range(index):
-        run.step()
-    return run.step()
-
-
 def _shares(name: str, asks: str, load: Load, index: int, *, picture: bool = True) -> Question:
     """How many tokens each request of `load` gets in step `index`, with a picture of that step."""
     objects = tuple(arrival.request_id for arrival in load.arrivals)
 
     def answer() -> Answer:
-        step = _step(load, index)
+        step = Run.after(load, index).schedule()
         return Answer(
             actual={request_id: step.scheduled.get(request_id, 0) for request_id in objects},
             why={request_id: explain(step, request_id) for request_id in objects},

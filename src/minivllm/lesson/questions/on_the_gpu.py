@@ -8,7 +8,7 @@ from minivllm.lesson.measure.schedule import (
     PREFIX_OWN,
     PREFIX_SHARED,
 )
-from minivllm.lesson.question import Answer, Question
+from minivllm.lesson.question import Answer, Question, yes_or_no
 from minivllm.lesson.views.batch_step import batch_step
 
 _ENDS = ("A begins at", "B begins at", "C begins at", "the end")
@@ -92,7 +92,7 @@ def _draft_text() -> Answer:
         texts.append(answers(engine))
         computed.append(counter.scheduled_tokens)
     return Answer(
-        {_SAME: _yes(texts[0] == texts[1]), _TOKENS_COMPUTED: _yes(computed[0] == computed[1])},
+        {_SAME: yes_or_no(texts[0] == texts[1]), _TOKENS_COMPUTED: yes_or_no(computed[0] == computed[1])},
         {
             _SAME: "a draft is kept only where the model's own choice is the same token",
             _TOKENS_COMPUTED: f"{computed[0]} without drafts, {computed[1]} with: rejected ones were computed, too",
@@ -118,16 +118,12 @@ def _split_kv() -> Answer:
     reference.split_kv_attention(split, query, kv_cache, table, *lengths, scale=0.25, max_query_len=1)
     apart = float((one - split).abs().max())
     return Answer(
-        {_CLOSE: _yes(apart < 1e-5), _BITS: _yes(torch.equal(one, split))},
+        {_CLOSE: yes_or_no(apart < 1e-5), _BITS: yes_or_no(torch.equal(one, split))},
         {
             _CLOSE: f"the largest difference is {apart:.1e}",
             _BITS: f"{int((one != split).sum())} of {one.numel()} elements differ: the sums are added in another order",
         },
     )
-
-
-def _yes(value: bool) -> str:
-    return "yes" if value else "no"
 
 
 def _chunk_steps() -> Answer:

@@ -2,12 +2,11 @@
 
 from collections.abc import Mapping
 
-from minivllm.lesson.load import Arrival, Load, Run
+from minivllm.lesson.load import Arrival, Load, Run, record
 from minivllm.lesson.question import Answer, Question
-from minivllm.lesson.views.cost import Cost, cost
+from minivllm.lesson.views.cost import cost
 from minivllm.lesson.watch import Step
 from minivllm.lesson.why import explain
-from minivllm.observe.recording import Recording
 
 SHORTAGE = Load([Arrival("A", prompt=8), Arrival("B", prompt=2), Arrival("C", prompt=14)], budget=32, blocks=8)
 NEWCOMER = Load([*SHORTAGE.arrivals, Arrival("D", prompt=2, step=1)], budget=32, blocks=8)
@@ -62,14 +61,6 @@ def _until_preemption(load: Load) -> tuple[Run, Step]:
         if step.output.preempted_req_ids:
             return run, step
         run.answer(step)
-
-
-def _cost(load: Load) -> Cost:
-    run = Run(load)
-    recording = Recording(run.scheduler)
-    while not run.finished:
-        run.step()
-    return cost(recording)
 
 
 def _victim() -> Answer:
@@ -197,7 +188,7 @@ _DEFAULT, _GATE_OFF, _WATERMARK = "gate on, watermark 0", "gate off, watermark 0
 
 
 def _gate_and_watermark() -> Answer:
-    default, gate_off, watermark = (_cost(THRASH[name]) for name in (_DEFAULT, _GATE_OFF, _WATERMARK))
+    default, gate_off, watermark = (cost(record(THRASH[name])) for name in (_DEFAULT, _GATE_OFF, _WATERMARK))
     changes = {
         "gate off: recomputed": (default.recomputed, gate_off.recomputed),
         "watermark 0.2: recomputed": (default.recomputed, watermark.recomputed),
@@ -207,7 +198,7 @@ def _gate_and_watermark() -> Answer:
 
 
 def _higher_cap() -> Answer:
-    low, high = (_cost(CAPS[f"max_num_seqs={cap}"]) for cap in (2, 8))
+    low, high = (cost(record(CAPS[f"max_num_seqs={cap}"])) for cap in (2, 8))
     return _changes({"scheduled tokens": (low.scheduled, high.scheduled), "steps": (low.steps, high.steps)})
 
 

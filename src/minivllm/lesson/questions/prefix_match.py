@@ -92,7 +92,7 @@ def _without_cap() -> Answer:
         except ValueError as error:
             actual[f"{n}"], why[f"{n}"] = "error", f"ValueError: {error}"
         else:
-            actual[f"{n}"], why[f"{n}"] = "runs", f"hit {hit}, so {n - hit} tokens are left to compute"
+            actual[f"{n}"], why[f"{n}"] = "runs", f"hit {hit}: {n - hit} of {n} tokens left to compute"
     return Answer(actual, why)
 
 

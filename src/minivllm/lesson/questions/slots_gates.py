@@ -3,8 +3,9 @@
 from dataclasses import replace
 
 from minivllm.kv_cache_interface import FullAttentionSpec, SlidingWindowSpec
-from minivllm.lesson.load import Arrival, Load, Run
+from minivllm.lesson.load import Arrival, Load, Run, record
 from minivllm.lesson.question import Answer, Question
+from minivllm.lesson.views.cost import cost
 
 WATERMARK = Load([Arrival("A", prompt=38), Arrival("B", prompt=15, step=1)], budget=64, blocks=20)
 ALONE = Load([Arrival("A", prompt=60)], budget=64, blocks=20, watermark=0.5)
@@ -20,10 +21,7 @@ HYBRID = Load(
 
 
 def _preemptions(load: Load) -> int:
-    run, preemptions = Run(load), 0
-    while not run.finished:
-        preemptions += len(run.step().output.preempted_req_ids)
-    return preemptions
+    return cost(record(load)).preemptions
 
 
 _WATERMARKS = {f"B, watermark {watermark}": watermark for watermark in (0.0, 0.25, 0.3)}

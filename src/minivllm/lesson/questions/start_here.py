@@ -5,7 +5,7 @@ from itertools import count
 from minivllm.lesson.first_run import tiny_engine
 from minivllm.lesson.kv_bill import GIB, MODELS
 from minivllm.lesson.load import Arrival, Load, Run, record
-from minivllm.lesson.question import Answer, Question
+from minivllm.lesson.question import Answer, Question, yes_or_no
 from minivllm.lesson.why import explain
 from minivllm.observe.frame import Frame
 from minivllm.request import SamplingParams
@@ -105,9 +105,9 @@ def _full_pool() -> Answer:
     after = sum(cache.nbytes for cache in engine.runner.kv_caches)
     return Answer(
         actual={
-            "a request is preempted": _yes(preempted > 0),
-            "the KV tensors grow": _yes(after > before),
-            "a request is lost": _yes(whole < len(requests)),
+            "a request is preempted": yes_or_no(preempted > 0),
+            "the KV tensors grow": yes_or_no(after > before),
+            "a request is lost": yes_or_no(whole < len(requests)),
         },
         why={
             "a request is preempted": f"{preempted} preemptions: blocks ran out, and a victim gave its own back",
@@ -115,10 +115,6 @@ def _full_pool() -> Answer:
             "a request is lost": f"{whole} of {len(requests)} finished with all {OUTPUTS} outputs",
         },
     )
-
-
-def _yes(holds: bool) -> str:
-    return "yes" if holds else "no"
 
 
 QUESTIONS = (

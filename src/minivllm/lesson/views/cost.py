@@ -49,10 +49,19 @@ def cost(recording: Recording) -> Cost:
 
 
 def costs(recordings: Mapping[str, Recording]) -> Table:
-    """The cost of each run, side by side."""
+    """The cost of each run, side by side; a note names the requests that a run ended without."""
     columns = ("run", "steps", "scheduled tokens", "recomputed tokens", "preemptions", "most requests in a step")
     rows = []
     for name, recording in recordings.items():
         it = cost(recording)
         rows.append((name, it.steps, it.scheduled, it.recomputed, it.preemptions, it.most_running))
-    return Table(columns, rows)
+    left = {name: _unfinished(recording) for name, recording in recordings.items()}
+    note = "; ".join(f"{name} ended without {', '.join(ids)}" for name, ids in left.items() if ids)
+    return Table(columns, rows, note=note)
+
+
+def _unfinished(recording: Recording) -> list[str]:
+    if not recording.frames:
+        return []
+    last = recording.frames[-1]
+    return [request.request_id for request in last.requests if request.request_id not in last.finished]

@@ -71,14 +71,16 @@ def regions(where: BlockPool | KVCacheManager | Scheduler) -> Table:
 
 
 def watch_tables(load: Load) -> Table:
-    """Run `load` to its end (at most MAX_STEPS steps): block tables and free queue right after each `schedule()`.
+    """Run `load` to its end: block tables and free queue right after each `schedule()`.
 
-    Block 0 in a table is the null block; a star marks a free block that is still cached.
+    It ends after MAX_STEPS steps, or earlier where a request stands still for ever. Block 0 in a table is the null
+    block; a star marks a free block that is still cached.
     """
     run = Run(load)
     groups = len(load.config.cache.kv_cache_groups)
     rows: list[tuple[object, ...]] = []
-    while not run.finished and run.num_steps < MAX_STEPS:
+    standstill: str | None = None
+    while not run.finished and not standstill and run.num_steps < MAX_STEPS:
         run.arrive()
         index, step = run.num_steps, run.schedule()
         queue = PoolView.of(run.scheduler.kv_cache_manager.block_pool).queue
@@ -87,8 +89,9 @@ def watch_tables(load: Load) -> Table:
             rows.append((index, view.request_id, view.status, view.computed, *tables, queue))
             queue = '"'
         run.answer(step)
+        standstill = run.standstill(step)
     tables = ["block table"] if groups == 1 else [f"block table, group {group}" for group in range(groups)]
-    note = "" if run.finished else f"stopped after {MAX_STEPS} steps"
+    note = standstill or ("" if run.finished else f"stopped after {MAX_STEPS} steps")
     return Table(("step", "request", "status", "computed", *tables, "free queue, front first"), rows, note=note)
 
 
