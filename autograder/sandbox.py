@@ -28,7 +28,7 @@ BASE_LIBRARIES = Path(sys.base_prefix) / "lib"
 SYSTEM_LIBRARIES = tuple(map(Path, ("/usr/lib", "/usr/lib64", "/lib", "/lib64", "/etc/ld.so.cache")))
 REMEDY = "install bubblewrap 0.7 or newer (Debian: apt-get install bubblewrap) and let this user make namespaces"
 
-HOME, PACKAGES, CHILD_INSIDE = "/home/student", "/packages", "/run/child.py"
+HOME, PACKAGES, CHILD_INSIDE = "/student", "/packages", "/run/child.py"
 HOME_SIZE, TMP_SIZE, SHM_SIZE = 64 << 20, 256 << 20, 64 << 20  # bytes
 PROCESSES = 1000  # and threads, the ended ones that nobody waited for included
 

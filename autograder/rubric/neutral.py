@@ -19,7 +19,7 @@ _BRACKETED = re.compile(r"\([^()\n]{1,300}\)|\[[^\[\]\n]{1,300}\]|\{[^{}]{1,300}
 _PART_END = re.compile(r"[,;:]")
 
 
-_IDENTIFIER = re.compile(r"[A-Za-z]+[a-z0-9]+[A-Z]\w*|[A-Za-z]\w*_\w+", re.ASCII)
+_LATIN = re.compile(r"\w{3,}", re.ASCII)
 _WORD_OR_HALF = re.compile(r"[A-Za-z_][\w.]*|[\u3400-\u9fff]{1,2}", re.ASCII)
 _NAMES_SHARE = 0.25
 
@@ -31,17 +31,21 @@ class Reading(NamedTuple):
     sentences: list[Segment]
     listed: int
     """Bare names that stood in lists."""
+    said: list[Segment]
+    """Sentences, or their beginnings, that don't speak to the grader; also those that were not kept."""
 
 
 def neutral(text: str, question: tuple[str, ...]) -> Reading:
     asked = {word for one in question for word in _words(one.lower())}
     kept: list[Segment] = []
+    said: list[Segment] = []
     characters = list(_without_asides(text))
     listed = 0
     for whole in sentences("".join(characters)):
         sentence = _before_instruction("".join(characters), whole)
         if sentence is None:
             continue
+        said.append(sentence)
         if COURTESY.search(text, sentence.start, sentence.end):
             _without_courtesy(text, sentence, characters)
         listed += _bare_names("".join(characters), sentence, characters)
@@ -49,12 +53,16 @@ def neutral(text: str, question: tuple[str, ...]) -> Reading:
         if _repeats(written, asked) or not any(character.isalnum() for character in written):
             continue
         kept.append(sentence)
-    return Reading("".join(characters), kept, listed)
+    return Reading("".join(characters), kept, listed, said)
+
+
+def _is_identifier(word: str) -> bool:
+    return "_" in word.strip("_") or (any(c.islower() for c in word) and any(c.isupper() for c in word[1:]))
 
 
 def mostly_names(written: str) -> bool:
     """Whether every fourth word is the name of a class, a field or a function, and several names stand there."""
-    names = _IDENTIFIER.findall(written)
+    names = [word for word in _LATIN.findall(written) if _is_identifier(word)]
     return len(set(names)) >= _MANY_NAMES and len(names) >= _NAMES_SHARE * len(_WORD_OR_HALF.findall(written))
 
 

@@ -83,7 +83,11 @@ def score(question: str, text: str) -> Suggestion:
     faults = [concept.says for concept, _ in (*vetoes, *errors)]
     veto = vetoes[0][0].name.split(".")[0] if vetoes else None
     listed = reading.listed >= _MANY_NAMES and labels["state"] == 0 and sum(labels.values()) <= 1
-    named = mostly_names(text[:LONGEST]) and labels["chain"] == 0 and labels["state"] <= 0.5
+    named = (
+        mostly_names(" ".join(written.quote(*one) for one in reading.said))
+        and labels["chain"] == 0
+        and labels["state"] <= 0.5
+    )
     if veto is None and (listed or named):
         veto, faults = NAMES_ONLY, [_NAMES_ONLY_SAYS, *faults]
         dimensions = {n: Judged(0.0, (), j.missing, j.present) for n, j in dimensions.items()}

@@ -76,8 +76,8 @@ WRONG_COUNTS: dict[str, tuple[Callable[..., Any], str]] = {
         "never below 0",
     ),
     "changes the table": (mutates, "it only counts"),
-    "divides": (lambda t, table, hit, s: t / s, "returns a whole number of blocks"),
-    "returns nothing": (lambda *args: None, "returns a whole number of blocks"),
+    "divides": (lambda t, table, hit, s: t / s, "a whole number of blocks is wanted"),
+    "returns nothing": (lambda *args: None, "a whole number of blocks is wanted"),
     "raises": (lambda *args: args[9], "IndexError: tuple index out of range"),
     "takes fewer arguments": (lambda t: t, "takes 1 positional argument but 4 were given"),
     "is a blank": (lambda *args: blank, BLANK),
@@ -143,6 +143,7 @@ def freeing(
     only_unowned: bool = True,
     ends: Callable[[Blocks, Blocks], tuple[Blocks, Blocks]] = lambda without_hash, with_hash: (without_hash, with_hash),
     clears: bool = True,
+    keeps_hashes: bool = True,
 ) -> Callable[[BlockPool, Blocks], None]:
     """A `free`, right unless it is told otherwise."""
 
@@ -156,6 +157,8 @@ def freeing(
         front, end = ends(without_hash, [block for block in freed if block.block_hash is not None])
         pool.free_block_queue.prepend_n(front)
         pool.free_block_queue.append_n(end)
+        for block in [] if keeps_hashes else freed:
+            block.block_hash = None
         if clears:
             table.clear()
 
@@ -173,6 +176,7 @@ WRONG_FREES: dict[str, tuple[Callable[..., Any], str]] = {
     "drops two references": (freeing(drops=2), "each block of the table loses one reference"),
     "does nothing": (lambda pool, table: None, "each block of the table loses one reference"),
     "puts a block in twice": (freeing(ends=lambda u, h: ([*u, *h], h)), "into the free queue twice"),
+    "clears hashes": (freeing(keeps_hashes=False), "a freed block keeps its hash"),
     "raises": (lambda pool, table: 1 / 0, "ZeroDivisionError"),
     "is a blank": (lambda pool, table: blank.append_n(table), BLANK),
 }

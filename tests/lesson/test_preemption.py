@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from minivllm.core.sched.scheduler import Scheduler
-from minivllm.lesson import Load, ______, check_preempt, check_select_victim, costs, record
+from minivllm.lesson import Arrival, Load, ______, check_preempt, check_select_victim, costs, record
 from minivllm.lesson.load import Run
 from minivllm.lesson.questions import QUESTIONS, preemption
 from minivllm.lesson.views.cost import Cost, cost
@@ -113,6 +113,11 @@ def test_the_caps_of_question_three_give_the_numbers_of_the_facts() -> None:
         True,
     )
     assert config.cache.enable_prefix_caching
+
+
+def test_a_run_that_ends_before_its_requests_do_names_them() -> None:
+    load = Load([Arrival("A", prompt=4, max_tokens=1), Arrival("B", prompt=40)], blocks=4)
+    assert costs({"small": record(load)}).note == "small ended without B"
 
 
 def test_a_run_without_steps_costs_nothing() -> None:

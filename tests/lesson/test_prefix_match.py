@@ -169,6 +169,11 @@ def test_the_released_cell_is_told_to_be_filled_in(grade_id: str, capsys: pytest
         ),
         (
             "find_longest_cache_hit",
+            ["max_length // 16", "if block_id is None: break\n        hit.append(block_id)"],
+            ["block size 4", "don't write another number"],
+        ),
+        (
+            "find_longest_cache_hit",
             ["max_length // block_size", "if block_id is None: continue\n        hit.append(block_id)"],
             ["[1, 3, 4] cached", "goes on behind a hole"],
         ),

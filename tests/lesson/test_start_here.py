@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 
+from minivllm.core.sched.scheduler import Scheduler
 from minivllm.engine.runner import kv_bytes_per_token
 from minivllm.lesson.errors import LessonError
 from minivllm.lesson.first_run import doctor, needs_weights, tiny_engine
@@ -192,8 +193,10 @@ def test_watching_leaves_no_profiler_behind_and_keeps_one_that_was_there() -> No
         ({"BlockPool.free_blocks": "Scheduler._preempt_request"}, "the scheduler never gives a block back itself"),
         ({"KVCacheManager.free": "KVCacheManager.allocate_slots"}, "a failed allocation frees nobody"),
         ({"KVCacheManager.free": "nobody"}, "(Scheduler.update_from_output or Scheduler._preempt_request)"),
-        ({"KVCacheManager.allocate_slots": 7}, "a name is a str, as Class.function"),
-        ({"KVCacheManager.allocate_slots": ["Scheduler.schedule"]}, "a name is a str, as Class.function"),
+        ({"KVCacheManager.allocate_slots": 7}, "write one of the twelve names, in quotes"),
+        ({"KVCacheManager.allocate_slots": ["Scheduler.schedule"]}, "write one of the twelve names, in quotes"),
+        ({"KVCacheManager.allocate_slots": "schedule"}, "write one of the twelve names, in quotes"),
+        ({"KVCacheManager.allocate_slots": Scheduler.schedule}, "write one of the twelve names, in quotes"),
         ({"BlockPool.touch": ______}, "BlockPool.touch: replace every ______ by a name"),
     ],
 )

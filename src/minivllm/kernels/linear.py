@@ -46,7 +46,7 @@ class PackedLinear:
     def helps(weight: Tensor) -> bool:
         """Whether there is such a layout for this weight: float32, on a CPU, in a build of torch with oneDNN."""
         on_cpu = weight.device.type == "cpu" and weight.dtype == torch.float32
-        return on_cpu and torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_reorder_linear_weight")
+        return on_cpu and hasattr(torch.ops.mkldnn, "_reorder_linear_weight")
 
     def __call__(self, x: Tensor) -> Tensor:
         if self._packed is None or len(x) <= FEW_ROWS:

@@ -10,8 +10,9 @@ from minivllm.config import EngineConfig
 from minivllm.core.kv_cache_manager import KVCacheBlocks, KVCacheManager
 from minivllm.lesson.checks import Student, Wrong, call_on_copies, told
 from minivllm.lesson.load import MAX_STEPS, Arrival, Load, Run, load_of
+from minivllm.lesson.practice.cache_hits import cached_block_in
 from minivllm.lesson.table import Table, show
-from minivllm.request import BlockHash, Request
+from minivllm.request import Request
 
 _SYSTEM_PROMPT = [Arrival(name, prompt=40, shared=36, step=step) for step, name in enumerate("ABC")]
 LOADS = {
@@ -69,17 +70,13 @@ def run_lookup(find_longest_cache_hit: Student, max_cache_hit_length: Student, l
 
 def compare_lookups(find_longest_cache_hit: Student, max_cache_hit_length: Student, load: Load) -> Table:
     def ask(manager: KVCacheManager, request: Request) -> list[int]:
-        def get_cached_block(block_hash: BlockHash) -> int | None:
-            blocks = manager.block_pool.get_cached_block(block_hash, (0,))
-            return None if blocks is None else blocks[0].block_id
-
         cap = call_on_copies("max_cache_hit_length", max_cache_hit_length, request)
         found: Any = call_on_copies(
             "find_longest_cache_hit",
             find_longest_cache_hit,
             request.block_hashes,
             cap,
-            get_cached_block,
+            cached_block_in(manager.block_pool),
             load.block_size,
         )
         if not isinstance(found, list):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from minivllm.config import CacheConfig, EngineConfig, SchedulerConfig
@@ -38,6 +39,16 @@ def check_find_longest_cache_hit(function: Student) -> None:
     report("find_longest_cache_hit", run)
 
 
+def cached_block_in(pool: BlockPool) -> Callable[[BlockHash], int | None]:
+    """`get_cached_block` as a student's lookup asks it: the id of a block with this hash."""
+
+    def get_cached_block(block_hash: BlockHash) -> int | None:
+        blocks = pool.get_cached_block(block_hash, (0,))
+        return None if blocks is None else blocks[0].block_id
+
+    return get_cached_block
+
+
 def _check_lookup(function: Student, cached: tuple[int, ...], max_length: int, block_size: int) -> None:
     pool, hashes = BlockPool(num_gpu_blocks=8), hashed_request("r", range(4 * block_size), block_size).block_hashes
     for index, block in enumerate(pool.get_new_blocks(4)):
@@ -47,13 +58,8 @@ def _check_lookup(function: Student, cached: tuple[int, ...], max_length: int, b
         hashes, max_length, (0,), pool, FullAttentionSpec(), block_size, drop_eagle_block=False
     )
     wanted = [block.block_id for block in hit]
-
-    def get_cached_block(block_hash: BlockHash) -> int | None:
-        blocks = pool.get_cached_block(block_hash, (0,))
-        return None if blocks is None else blocks[0].block_id
-
     name = f"blocks {[index + 1 for index in cached]} cached, at most {max_length} tokens, block size {block_size}"
-    value = call_on_copies(name, function, hashes, max_length, get_cached_block, block_size)
+    value = call_on_copies(name, function, hashes, max_length, cached_block_in(pool), block_size)
     if not same(value, wanted):
         raise Wrong(name, wanted, repr(value), _wrong_lookup(value, wanted, cached, max_length, block_size))
 
