@@ -32,7 +32,7 @@ class Reading(NamedTuple):
     listed: int
     """Bare names that stood in lists."""
     said: list[Segment]
-    """Sentences, or their beginnings, that don't speak to the grader; also those that were not kept."""
+    """Sentences, or their beginnings, without a word to the grader; also those that were not kept."""
 
 
 def neutral(text: str, question: tuple[str, ...]) -> Reading:
@@ -45,9 +45,10 @@ def neutral(text: str, question: tuple[str, ...]) -> Reading:
         sentence = _before_instruction("".join(characters), whole)
         if sentence is None:
             continue
-        said.append(sentence)
         if COURTESY.search(text, sentence.start, sentence.end):
             _without_courtesy(text, sentence, characters)
+        else:
+            said.append(sentence)
         listed += _bare_names("".join(characters), sentence, characters)
         written = "".join(characters[sentence.start : sentence.end])
         if _repeats(written, asked) or not any(character.isalnum() for character in written):

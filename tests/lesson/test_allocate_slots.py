@@ -16,7 +16,6 @@ from minivllm.kv_cache_interface import FullAttentionSpec, SlidingWindowSpec
 from minivllm.lesson import (
     Arrival,
     Load,
-    SlotsLoad,
     ______,
     check_allocate_slots,
     check_free,
@@ -432,7 +431,7 @@ def test_what_the_change_it_cells_ask_for_can_be_found() -> None:
 
 def test_the_loads_in_the_cells_are_those_of_the_questions() -> None:
     names = {
-        "Load": Load, "SlotsLoad": SlotsLoad, "Arrival": Arrival, "FullAttentionSpec": FullAttentionSpec,
+        "Load": Load, "Arrival": Arrival, "FullAttentionSpec": FullAttentionSpec,
         "SlidingWindowSpec": SlidingWindowSpec, "watch_tables": lambda load: load, "watch_load": lambda load: load,
     }  # fmt: skip
     cells = [c.source[c.source.index("watch_") :] for c in code_cells(source(NAME)) if "watch_" in c.source]

@@ -39,12 +39,9 @@ from minivllm.lesson.views.regions import regions, watch_tables
 from minivllm.lesson.watch import gaps, watch_step
 from minivllm.viz.player import play
 
-SlotsLoad = Load  # what the notebooks call a load whose memory settings matter
-
 __all__ = [
     "Arrival",
     "Load",
-    "SlotsLoad",
     "______",
     "against_vllm",
     "batch_step",
