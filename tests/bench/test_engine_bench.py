@@ -22,6 +22,7 @@ def test_all_sides_are_timed_on_the_same_prompts(smollm2_file: Path, monkeypatch
     assert 0 < row["itl_ms"]["p50"] <= row["itl_ms"]["p99"]
     assert lines[0].startswith("batch  2, context   8, 3 outputs: minivllm")
     assert 0 < row["share_outside_model"] < 0.5
+    assert 0.3 < row["share_in_products"] < 1 - row["share_outside_model"]
     assert result["threads"] == 1
     assert "machine" in result
 

@@ -14,6 +14,7 @@ from minivllm.engine.arg_utils import EngineArgs
 from minivllm.engine.llm_engine import LLMEngine
 from minivllm.model.config import LlamaConfig
 from minivllm.model.hub import fetch
+from minivllm.model.llama import Linear
 from minivllm.model.loader import load_model
 from minivllm.model.weights import open_checkpoint
 from minivllm.request import SamplingParams
@@ -44,6 +45,7 @@ class Timing:
     Attributes:
         ttft, itl: time to first token of each request, and every time between two tokens.
         in_model: time in the forward passes and the logits; the rest is the engine's own.
+        in_products: time of that in products with weights.
     """
 
     seconds: float
@@ -51,23 +53,44 @@ class Timing:
     ttft: list[float] = field(default_factory=list)
     itl: list[float] = field(default_factory=list)
     in_model: float = 0.0
+    in_products: float = 0.0
+
+
+class Stopwatch:
+    """Adds up the seconds that calls of some objects' methods take, until it is stopped."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self._before: list[tuple[object, dict[str, Any]]] = []
+
+    def time(self, owner: object, *names: str) -> None:
+        self._before.append((owner, dict(vars(owner))))
+        for name in names:
+            object.__setattr__(owner, name, partial(self._call, getattr(owner, name)))
+
+    def stop(self) -> None:
+        """Leaves the objects as they were."""
+        for owner, before in reversed(self._before):
+            vars(owner).clear()
+            vars(owner).update(before)
+
+    def _call(self, method: Callable[..., torch.Tensor], *args: Any) -> torch.Tensor:
+        before = time.perf_counter()
+        result = method(*args)
+        self.seconds += time.perf_counter() - before
+        return result
 
 
 def run_minivllm(engine: LLMEngine, prompts: Prompts, output: int) -> Timing:
     """Answers the prompts with exactly ``output`` tokens each."""
     params = SamplingParams(max_tokens=output, temperature=0.0, ignore_eos=True)
-    in_model = 0.0
-
-    def timed(call: Callable[..., torch.Tensor], *args: Any) -> torch.Tensor:
-        nonlocal in_model
-        before = time.perf_counter()
-        result = call(*args)
-        in_model += time.perf_counter() - before
-        return result
-
     model = engine.runner.model
-    forward, compute_logits = model.forward, model.compute_logits
-    model.forward, model.compute_logits = partial(timed, forward), partial(timed, compute_logits)  # type: ignore[method-assign]
+    in_model, in_products = Stopwatch(), Stopwatch()
+    in_model.time(model, "forward", "compute_logits")
+    in_products.time(model, "head")
+    for module in model.modules():
+        if isinstance(module, Linear):
+            in_products.time(module, "forward")
     start = time.perf_counter()
     for i, prompt in enumerate(prompts):
         engine.add_request(str(i), prompt, params)
@@ -81,8 +104,9 @@ def run_minivllm(engine: LLMEngine, prompts: Prompts, output: int) -> Timing:
             (itl if out.request_id in last else ttft).append(now - last.get(out.request_id, start))
             last[out.request_id] = now
     seconds = time.perf_counter() - start
-    model.forward, model.compute_logits = forward, compute_logits  # type: ignore[method-assign]
-    return Timing(seconds, output * len(prompts), ttft, itl, in_model)
+    in_products.stop()
+    in_model.stop()
+    return Timing(seconds, output * len(prompts), ttft, itl, in_model.seconds, in_products.seconds)
 
 
 class TransformersSide:
@@ -220,6 +244,7 @@ def _summary(workload: Workload, timings: dict[str, list[Timing]]) -> dict[str, 
         "ttft_ms": {"p50": _percentile_ms(ttft, 50), "p99": _percentile_ms(ttft, 99)},
         "itl_ms": {"p50": _percentile_ms(itl, 50), "p99": _percentile_ms(itl, 99)},
         "share_outside_model": round(statistics.median(1 - run.in_model / run.seconds for run in own), 4),
+        "share_in_products": round(statistics.median(run.in_products / run.seconds for run in own), 4),
     }
 
 
@@ -235,5 +260,6 @@ def format_row(row: dict[str, Any]) -> str:
         f"batch {row['batch']:2}, context {row['context']:3}, {row['output']} outputs: {rates} tokens/s{ratios}; "
         f"TTFT p50 {row['ttft_ms']['p50']} p99 {row['ttft_ms']['p99']} ms, "
         f"ITL p50 {row['itl_ms']['p50']} p99 {row['itl_ms']['p99']} ms; "
-        f"{row['share_outside_model']:.1%} of the time outside the model"
+        f"{row['share_in_products']:.0%} of the time in products with weights, "
+        f"{row['share_outside_model']:.1%} outside the model"
     )

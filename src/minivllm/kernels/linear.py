@@ -2,7 +2,7 @@
 
 A decode step has one row a request. That is too few for a matrix product to be bound by arithmetic: what counts is how
 fast the weights are read, and MKL reads them faster for ``weight @ x.T`` with at least two columns than for
-``x @ weight.T``. How much faster: benchmarks/README.md.
+``x @ weight.T``. `minivllm bench engine` says what share of a run is spent here.
 """
 
 import torch
@@ -34,7 +34,7 @@ def linear(x: Tensor, weight: Tensor) -> Tensor:
 class PackedLinear:
     """``x @ weight.T`` for a large matrix on a CPU: a copy of the weight in the layout that oneDNN reads fastest.
 
-    Twice as fast as MKL, but its sums round a little more. For the last matrix of a model that is harmless; through
+    Faster than MKL's, but the sums round a little more. For the last matrix of a model that is harmless; through
     all layers it adds up to more than 1e-4 in the logits, so the layers use ``linear``.
     """
 
