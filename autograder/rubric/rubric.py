@@ -28,6 +28,8 @@ class Concept:
     takes: dict[str, float] = field(default_factory=dict)
     spoils: frozenset[str] = frozenset()
     contradicts: frozenset[str] = frozenset()
+    slip: bool = False
+    """Of an error: it is not central, and only lowers what it takes."""
 
 
 @dataclass(frozen=True)
@@ -76,8 +78,9 @@ def load(question: str) -> Rubric:
 @cache
 def _load(question: str) -> Rubric:
     name = f"{question.lower()}.yaml"
-    data, common = read(FOLDER / name), read(FOLDER / "common.yaml")
-    written = {term: commas(of, f"{name}: term {term}") for term, of in {**common["terms"], **data["terms"]}.items()}
+    data, common, claims = read(FOLDER / name), read(FOLDER / "common.yaml"), read(FOLDER / "claims.yaml")
+    all_terms = {**claims["terms"], **common["terms"], **data["terms"]}
+    written = {term: commas(of, f"{name}: term {term}") for term, of in all_terms.items()}
     terms = {term: phrases(of, f"{name}: term {term}") for term, of in written.items()}
     names = frozenset(terms)
     try:
@@ -86,7 +89,12 @@ def _load(question: str) -> Rubric:
             tuple(data["question"].values()),
             terms,
             {one: dimension(data[one], names, f"{name}: {one}") for one in DIMENSIONS},
-            tuple(_concepts(data["errors"], names, f"{name}: errors").values()),
+            tuple(
+                [
+                    *_concepts(data["errors"], names, f"{name}: errors").values(),
+                    *_concepts(claims[question], names, f"claims.yaml: {question}").values(),
+                ]
+            ),
             tuple(_concepts({**common["vetoes"], **data.get("vetoes", {})}, names, f"{name}: vetoes").values()),
             _patterns(data.get("reasons") or common["reasons"], names, f"{name}: reasons"),
             frozenset(re.findall(r"[a-z_]{3,}[a-z]", " ".join(one for of in written.values() for one in of))),
@@ -137,6 +145,7 @@ def _concepts(data: dict[str, Any], terms: frozenset[str], where: str) -> dict[s
             one.get("takes", {}),
             frozenset(one.get("spoils", ())),
             frozenset(one.get("contradicts", ())),
+            one.get("slip", False),
         )
         for name, one in data.items()
     }

@@ -91,7 +91,7 @@ def score(question: str, text: str) -> Suggestion:
     if veto is None and (listed or named):
         veto, faults = NAMES_ONLY, [_NAMES_ONLY_SAYS, *faults]
         dimensions = {n: Judged(0.0, (), j.missing, j.present) for n, j in dimensions.items()}
-    false = bool(errors) or wrong_reason
+    false = any(not concept.slip for concept, _ in errors) or wrong_reason
     suggested = points(*(dimensions[name].label for name in DIMENSIONS), veto=veto, factual_error=false)
     length, understood = _understood(
         reading, [*(hits for of in found.values() for hits in of.values()), *(hits for _, hits in (*errors, *vetoes))]

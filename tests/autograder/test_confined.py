@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -225,14 +227,29 @@ with Student("__main__", 20) as student:
 def test_it_works_as_a_plain_user_too() -> None:
     """Root takes on a plain user's id for it; a plain user is one already."""
     if os.geteuid() != 0:
-        code, command = AS_PLAIN_USER.replace("UID", str(os.geteuid())), [sys.executable]
-    else:
-        python = shutil.which(f"python3.{sys.version_info[1]}", path="/usr/bin:/usr/local/bin")
-        if python is None:
-            pytest.skip(f"no Python 3.{sys.version_info[1]} that a plain user can run")
-        code = AS_PLAIN_USER.replace("UID", str(PLAIN_USER))
-        command = ["setpriv", f"--reuid={PLAIN_USER}", f"--regid={PLAIN_USER}", "--clear-groups", python, "-B"]
-    path = os.pathsep.join([str(CLONE / "src"), str(CLONE), *(p for p in sys.path if p.endswith("site-packages"))])
-    environment = {"PATH": os.environ["PATH"], "PYTHONPATH": path, "HOME": "/tmp"}
-    done = subprocess.run([*command, "-c", code], env=environment, capture_output=True, text=True, check=False)
+        done = _run_plainly(os.geteuid(), [sys.executable], [CLONE / "src", CLONE, *map(Path, sys.path)])
+        assert done.returncode == 0, done.stderr
+        return
+    python = shutil.which(f"python3.{sys.version_info[1]}", path="/usr/bin:/usr/local/bin")
+    if python is None:
+        pytest.skip(f"no Python 3.{sys.version_info[1]} that a plain user can run")
+    # What is imported may lie where a plain user can't go: show it in a place where they can.
+    packages = [Path(path) for path in sys.path if path.endswith("site-packages")]
+    with tempfile.TemporaryDirectory() as place:
+        Path(place).chmod(0o755)
+        shown = {CLONE / name: Path(place) / name for name in ("src", "autograder")}
+        shown |= {path: Path(place) / f"packages{i}" for i, path in enumerate(packages)}
+        for there in shown.values():
+            there.mkdir()
+        mounts = [shlex.join(["mount", "--bind", str(path), str(there)]) for path, there in shown.items()]
+        mounted = ["unshare", "--mount", "sh", "-c", " && ".join([*mounts, 'exec "$@"']), "sh"]
+        changed = ["setpriv", f"--reuid={PLAIN_USER}", f"--regid={PLAIN_USER}", "--clear-groups", python, "-B"]
+        places = [Path(place) / "src", Path(place), *(shown[path] for path in packages)]
+        done = _run_plainly(PLAIN_USER, [*mounted, *changed], places)
     assert done.returncode == 0, done.stderr
+
+
+def _run_plainly(user: int, command: list[str], path: list[Path]) -> subprocess.CompletedProcess[str]:
+    environment = {"PATH": os.environ["PATH"], "PYTHONPATH": os.pathsep.join(map(str, path)), "HOME": "/tmp"}
+    code = AS_PLAIN_USER.replace("UID", str(user))
+    return subprocess.run([*command, "-c", code], env=environment, capture_output=True, text=True, check=False, cwd="/")
