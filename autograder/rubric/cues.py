@@ -16,7 +16,8 @@ TO_GRADER = _any(
         "(?:ignore|disregard|forget|override|bypass).{0,40}(?:instructions?|rubric|rules?|prompts?|guidelines?|criteria"
         "|above|veto)",
         "system (?:note|prompt|message|override)|as an ai|language model|you are (?:a|an|now|the)",
-        "grader|marker|evaluator|assessor|examiner|ta note|note to|attn",
+        "grader|markers?[:,]|(?:dear|to the|for the|attention) marker|the marker (?:should|must|may|can|will|is)|evaluator|assessor",
+        "examiner|ta note|note to|attn",
         "(?:full|maximum|max|top|perfect|all the|highest) ?(?:marks?|points?|scores?|credits?|grades?)",
         "(?:give|award|assign|grant|deserves?).{0,30}(?:points?|marks?|credit|full score|grade)",
         r"(?:output|return|respond|reply|rate|mark|score).{0,30}(?:\d ?points?|points? ?[=:]? ?\d|2(?:\.0)?/2|maximum)",
@@ -71,6 +72,7 @@ STATEMENT = _any(
     (
         "is|are|was|were|be|been|being|has|have|had|does|do|did|can|could|will|would|must|may|should|because|since|so|if",
         "when|then|its|their|gives?|takes?|puts?|gets?|lets?|makes?|goes|holds|keeps|owns|frees|stays|only|to|no|not|a|the",
+        "hence|thus|therefore|becomes?|our|your|my|reports?|shows?|says|each|this|these",
         "up|from|into|them|they|it|he|you|we|i|u|on|of|in|by|for|with|than|at|more|less|worse|better|bigger|higher|lower",
     ),
     ("[是的把被会就因所以没不只要了给在从将使让比由有够]", r"[=<>+→]|\s-\s"),

@@ -61,10 +61,10 @@ def _is_identifier(word: str) -> bool:
     return "_" in word.strip("_") or (any(c.islower() for c in word) and any(c.isupper() for c in word[1:]))
 
 
-def mostly_names(written: str) -> bool:
-    """Whether every fourth word is the name of a class, a field or a function, and several names stand there."""
+def mostly_names(written: str, share: float = _NAMES_SHARE) -> bool:
+    """Whether every fourth word (or `share`) is the name of a class, a field or a function, and several stand there."""
     names = [word for word in _LATIN.findall(written) if _is_identifier(word)]
-    return len(set(names)) >= _MANY_NAMES and len(names) >= _NAMES_SHARE * len(_WORD_OR_HALF.findall(written))
+    return len(set(names)) >= _MANY_NAMES and len(names) >= share * len(_WORD_OR_HALF.findall(written))
 
 
 def _without_asides(text: str) -> str:

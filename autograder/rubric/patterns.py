@@ -1,7 +1,8 @@
 """What rubric/*.yaml writes: phrases of a term, and patterns of terms.
 
 A phrase is plain text. `*` stands for any ending of a word, `...` for up to 14 characters, `#` for a number, (a|b) for
-a choice, `?` makes the character or choice before it optional, a space fits a hyphen, an underscore or nothing.
+a choice, `?` makes the character or choice before it optional, `**` lets it come
+any number of times, a space fits a hyphen, an underscore or nothing.
 English words match whole, with or without a plural s.
 
 A pattern joins names of terms. "a + b": in one clause. "a & b": in one sentence. "a > b": in one sentence, a before b.
@@ -16,7 +17,7 @@ from typing import NamedTuple
 
 _START = r"(?:(?<![a-z0-9_])(?=[a-z0-9_])|(?![a-z0-9_]))"
 _END = r"(?:(?<=[a-z0-9_])s?(?![a-z0-9_])|(?<![a-z0-9_]))"
-_SPECIAL = re.compile(r"\.\.\.|[*#() |?]|[^*#() |?.]+|\.")
+_SPECIAL = re.compile(r"\.\.\.|\*\*|[*#() |?]|[^*#() |?.]+|\.")
 
 
 class RubricError(ValueError):
@@ -57,6 +58,8 @@ def _phrase(phrase: str) -> str:
         match token:
             case "...":
                 out.append(r"[^。!?\n;,]{0,14}?")
+            case "**":
+                out.append("*")
             case "*":
                 out.append("[a-z0-9_]*")
             case "#":

@@ -28,6 +28,8 @@ _NAMES_ONLY_SAYS = {
     "zh": "只列出名字，没有说清谁持有什么、什么在变",
 }
 _MANY_NAMES = 4
+_MANY_NAMES_SHARE = 0.15
+"""Of the words of an answer in which nothing changes."""
 
 
 @dataclass(frozen=True)
@@ -77,16 +79,16 @@ def score(question: str, text: str) -> Suggestion:
     errors = [(concept, hits) for concept in rubric.errors if (hits := _hits(concept, terms, asks))]
     vetoes = [(concept, hits) for concept in rubric.vetoes if (hits := _hits(concept, terms, asks))]
     found = _found(rubric, terms, {part for concept, _ in errors for part in concept.spoils})
-    dimensions = _judged(rubric, written, found, [concept for concept, _ in errors])
+    keeps = _right_half(rubric, _found(rubric, terms, ()), [hits for concept, hits in errors if not concept.slip])
+    dimensions = _judged(rubric, written, found, [concept for concept, _ in errors], keeps)
     labels = {name: judged.label for name, judged in dimensions.items()}
     wrong_reason = labels["chain"] == 0 and not errors and bool(terms.hits(rubric.reasons))
     faults = [concept.says for concept, _ in (*vetoes, *errors)]
     veto = vetoes[0][0].name.split(".")[0] if vetoes else None
     listed = reading.listed >= _MANY_NAMES and labels["state"] == 0 and sum(labels.values()) <= 1
-    named = (
-        mostly_names(" ".join(written.quote(*one) for one in reading.said))
-        and labels["chain"] == 0
-        and labels["state"] <= 0.5
+    said = " ".join(written.quote(*one) for one in reading.said)
+    named = (labels["chain"] == 0 and labels["state"] <= 0.5 and mostly_names(said)) or (
+        labels["chain"] <= 0.5 and labels["state"] == 0 and mostly_names(said, _MANY_NAMES_SHARE)
     )
     if veto is None and (listed or named):
         veto, faults = NAMES_ONLY, [_NAMES_ONLY_SAYS, *faults]
@@ -129,8 +131,24 @@ def _found(rubric: Rubric, terms: Terms, spoilt: Collection[str]) -> dict[str, d
     }
 
 
+def _right_half(rubric: Rubric, found: dict[str, dict[str, list[Hit]]], false: list[list[Hit]]) -> float:
+    """What each label keeps, whatever is said after: 0.5 if all three were earned before the first false sentence."""
+    if not false:
+        return 0.0
+    first = min(hit.sentence for hits in false for hit in hits)
+    return min(
+        0.5,
+        *(
+            rubric.dimensions[name].label(
+                {part for part, hits in of.items() if any(hit.sentence + len(hit.spans) <= first for hit in hits)}
+            )
+            for name, of in found.items()
+        ),
+    )
+
+
 def _judged(
-    rubric: Rubric, written: Text, found: dict[str, dict[str, list[Hit]]], errors: Iterable[Concept]
+    rubric: Rubric, written: Text, found: dict[str, dict[str, list[Hit]]], errors: Iterable[Concept], keeps: float
 ) -> dict[str, Judged]:
     present = {f"{name}.{part}" for name, of in found.items() for part in of}
     most = dict.fromkeys(DIMENSIONS, 1.0)
@@ -140,7 +158,7 @@ def _judged(
             most[name] = min(most[name], max(label, 0.5) if contradiction else label)
     judged = {}
     for name, of in found.items():
-        label = min(rubric.dimensions[name].label(set(of)), most[name])
+        label = max(min(rubric.dimensions[name].label(set(of)), most[name]), keeps)
         parts = rubric.dimensions[name].parts
         missing = tuple(concept.says for part, concept in parts.items() if part not in of) if label < 1 else ()
         judged[name] = Judged(label, _quotes(written, of.values()) if label else (), missing, frozenset(of))

@@ -61,7 +61,6 @@ FALSE = {
         Every failure preempts a running request, also one of a waiting request.
         Each arriving request that finds no block kicks out a running one.
         waiting 里的请求分配失败时也会抢占 running 的请求。
-        只要分配失败就一定会抢占，不管是谁。
         The victim keeps its progress and continues where it stopped.
         被抢占的请求进度保留，恢复后接着算。
         max_num_seqs is a field of the BlockPool and says how many blocks exist.
