@@ -5,10 +5,10 @@ in English, the released one in Chinese.
 """
 
 import ast
+import functools
 import re
 import time
-from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from tests.lesson.notebooks import NAMES, code_cells, execute, printed, released
 LIMIT_SECONDS, LIMIT_OF_ALL = 180, 720
 BLANK = "the blank ______ is not filled in: replace every ______ by your own expression and run the cell again"
 
-Runs = dict[str, Future[tuple[Any, float]]]
+Run = Callable[[str], tuple[Any, float]]
 
 
 def timed(notebook: Any, folder: Path, **options: bool) -> tuple[Any, float]:
@@ -27,35 +27,20 @@ def timed(notebook: Any, folder: Path, **options: bool) -> tuple[Any, float]:
     return execute(notebook, folder, **options), time.monotonic() - started
 
 
-def started(request: pytest.FixtureRequest, pool: ThreadPoolExecutor, run: Any) -> Runs:
-    """Every notebook that a selected test asks for, two at a time: that is how many cores a run may count on."""
-    callspecs = (getattr(item, "callspec", None) for item in request.session.items)
-    wanted = {callspec.params.get("name") for callspec in callspecs if callspec}
-    return {name: pool.submit(run, name) for name in NAMES if name in wanted}
+@pytest.fixture(scope="module")
+def solved_run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """Runs a notebook the first time that it is asked for."""
+    return functools.cache(lambda name: timed(solved(name, "en"), tmp_path_factory.mktemp(name)))
 
 
 @pytest.fixture(scope="module")
-def pool() -> Iterator[ThreadPoolExecutor]:
-    with ThreadPoolExecutor(2) as pool:
-        yield pool
-        pool.shutdown(cancel_futures=True)
-
-
-@pytest.fixture(scope="module")
-def solved_runs(request: pytest.FixtureRequest, pool: ThreadPoolExecutor, tmp_path_factory: Any) -> Runs:
-    return started(request, pool, lambda name: timed(solved(name, "en"), tmp_path_factory.mktemp(name)))
-
-
-@pytest.fixture(scope="module")
-def released_runs(request: pytest.FixtureRequest, pool: ThreadPoolExecutor, tmp_path_factory: Any) -> Runs:
-    return started(
-        request, pool, lambda name: timed(released(name, "zh"), tmp_path_factory.mktemp(name), allow_errors=True)
-    )
+def released_run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return functools.cache(lambda name: timed(released(name, "zh"), tmp_path_factory.mktemp(name), allow_errors=True))
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_solved_notebook_runs_top_to_bottom_in_time(name: str, solved_runs: Runs, record_property: Any) -> None:
-    notebook, seconds = solved_runs[name].result()
+def test_the_solved_notebook_runs_top_to_bottom_in_time(name: str, solved_run: Run, record_property: Any) -> None:
+    notebook, seconds = solved_run(name)
     record_property("notebook seconds", f"{seconds:6.1f}  {name}")
     assert seconds < LIMIT_SECONDS
     for cell in code_cells(notebook):
@@ -65,15 +50,15 @@ def test_the_solved_notebook_runs_top_to_bottom_in_time(name: str, solved_runs: 
         assert not (cell.source.startswith("settle(") and "differs" in text), text
 
 
-def test_all_solved_notebooks_together_run_in_time(solved_runs: Runs) -> None:
-    assert sum(run.result()[1] for run in solved_runs.values()) < LIMIT_OF_ALL
+def test_all_solved_notebooks_together_run_in_time(solved_run: Run) -> None:
+    assert sum(solved_run(name)[1] for name in NAMES) < LIMIT_OF_ALL
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_released_notebook_fails_only_where_work_is_asked_with_a_message_of_the_course(
-    name: str, released_runs: Runs
+    name: str, released_run: Run
 ) -> None:
-    notebook, _ = released_runs[name].result()
+    notebook, _ = released_run(name)
     unwritten = names_with_a_blank(notebook)
     for cell in code_cells(notebook):
         for output in cell.outputs:
@@ -99,8 +84,8 @@ def asks_for_work(cell: Any, unwritten: set[str]) -> bool:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_released_notebook_asks_for_a_guess_and_reveals_nothing(name: str, released_runs: Runs) -> None:
-    for cell in code_cells(released_runs[name].result()[0]):
+def test_the_released_notebook_asks_for_a_guess_and_reveals_nothing(name: str, released_run: Run) -> None:
+    for cell in code_cells(released_run(name)[0]):
         if cell.source.startswith(("predict(", "settle(")):
             assert "Guess first: predict(" in printed(cell)
 
