@@ -16,8 +16,8 @@ TO_GRADER = _any(
         "(?:ignore|disregard|forget|override|bypass).{0,40}(?:instructions?|rubric|rules?|prompts?|guidelines?|criteria"
         "|above|veto)",
         "system (?:note|prompt|message|override)|as an ai|language model|you are (?:a|an|now|the)",
-        "grader|markers?[:,]|(?:dear|to the|for the|attention) marker|the marker (?:should|must|may|can|will|is)|evaluator|assessor",
-        "examiner|ta note|note to|attn",
+        "markers?[:,]|(?:dear|to the|for the|attention) marker|the marker (?:should|must|may|can|will|is)",
+        "grader|evaluator|assessor|examiner|ta note|note to|attn",
         "(?:full|maximum|max|top|perfect|all the|highest) ?(?:marks?|points?|scores?|credits?|grades?)",
         "(?:give|award|assign|grant|deserves?).{0,30}(?:points?|marks?|credit|full score|grade)",
         r"(?:output|return|respond|reply|rate|mark|score).{0,30}(?:\d ?points?|points? ?[=:]? ?\d|2(?:\.0)?/2|maximum)",

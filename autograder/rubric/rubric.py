@@ -89,11 +89,9 @@ def _load(question: str) -> Rubric:
             tuple(data["question"].values()),
             terms,
             {one: dimension(data[one], names, f"{name}: {one}") for one in DIMENSIONS},
-            tuple(
-                [
-                    *_concepts(data["errors"], names, f"{name}: errors").values(),
-                    *_concepts(claims[question], names, f"claims.yaml: {question}").values(),
-                ]
+            (
+                *_concepts(data["errors"], names, f"{name}: errors").values(),
+                *_concepts(claims[question], names, f"claims.yaml: {question}").values(),
             ),
             tuple(_concepts({**common["vetoes"], **data.get("vetoes", {})}, names, f"{name}: vetoes").values()),
             _patterns(data.get("reasons") or common["reasons"], names, f"{name}: reasons"),

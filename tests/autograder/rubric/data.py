@@ -11,6 +11,7 @@ from autograder.rubric.answers import Answer, read_answers
 ROOT = Path(__file__).resolve().parents[3]
 PUBLIC = ROOT / "tests" / "data" / "answers" / "public.jsonl"
 PARAPHRASES = PUBLIC.with_name("paraphrases.jsonl")
+SECOND = PUBLIC.with_name("second-set.jsonl")
 NOTEBOOKS = {"Q1": "1-budget-planner", "Q2": "2-prefix-match", "Q3": "4-preemption"}
 LOCKED = 60
 LANGUAGES = ("en", "zh")

@@ -9,7 +9,7 @@ import pytest
 
 from autograder.rubric.agreement import Judgement, agreement, kappa
 from autograder.rubric.answers import AnswersError, Scored, agreements, read_answers, score_answers
-from tests.autograder.rubric.data import LOCKED, PARAPHRASES, PUBLIC, ROOT, public
+from tests.autograder.rubric.data import LOCKED, PARAPHRASES, PUBLIC, ROOT, SECOND, public
 
 GOOD = {"id": "a", "question": "Q2", "text": "x", "objects": 0, "state": 0, "chain": 0, "points": 0}
 WORTH_NOTHING = {"keyword_stuff", "copied_q", "veto_peak", "veto_universal", "veto_corrperf", "blank", "off_topic"}
@@ -45,13 +45,20 @@ def test_the_paraphrases_are_met() -> None:
     assert result.over_award_share is not None and result.over_award_share <= 0.01
 
 
+def test_the_second_set_is_met() -> None:
+    """90 answers of other wording; 0.90 and 4.4 % when they were first scored, before the claims were written."""
+    result = agreements(score_answers(read_answers(SECOND)))["all"]
+    assert result.kappa is not None and result.kappa >= 0.95
+    assert result.over_award_share is not None and result.over_award_share <= 0.03
+
+
 def test_the_locked_answers_are_met_as_far_as_they_were() -> None:
-    """Wanted besides, and not reached on these: over-awards of at most 3 %."""
+    """Wanted besides, and not reached on these: over-awards of at most 3 % (5 %), 0.90 where confident (0.895)."""
     result = agreements(score_answers(public(locked=True)))["all"]
-    assert result.kappa is not None and result.kappa >= 0.80
-    assert result.confident_kappa is not None and result.confident_kappa >= 0.85
-    assert result.coverage is not None and result.coverage >= 0.60
-    assert result.over_award_share is not None and result.over_award_share <= 0.09
+    assert result.kappa is not None and result.kappa >= 0.86
+    assert result.confident_kappa is not None and result.confident_kappa >= 0.88
+    assert result.coverage is not None and result.coverage >= 0.70
+    assert result.over_award_share is not None and result.over_award_share <= 0.06
 
 
 def test_what_is_worth_nothing_earns_at_most_half_a_point(developed: list[Scored]) -> None:
