@@ -62,7 +62,11 @@ def jupyterlab(folder: Path, home: Path) -> Iterator[str]:
             yield address
         finally:
             server.terminate()
-            server.wait(timeout=30)
+            try:
+                server.wait(timeout=30)
+            except subprocess.TimeoutExpired:  # it waits for a kernel that never came up; its kernels end without it
+                server.kill()
+                server.wait()
 
 
 def _wait_until_it_answers(url: str, server: "subprocess.Popen[bytes]", log: Path, seconds: float = 60) -> None:
