@@ -13,10 +13,11 @@ from typing import Any
 
 import numpy
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minivllm.lesson.encoding import MAX_ITEMS, ForeignFloat, ForeignInt, Opaque, decode, encode
+from minivllm.lesson.encoding import MAX_ITEMS, TENSOR_DTYPES, ForeignFloat, ForeignInt, Opaque, decode, encode
 from minivllm.lesson.outcome import STREAM_LIMIT, Blank, BlankError, ______, door, read_reply
 
 scalars = (
@@ -47,6 +48,60 @@ def exactly(value: Any) -> Any:
 @given(values)
 def test_plain_values_come_back_exactly_as_they_were_through_json(value: Any) -> None:
     assert exactly(decode(json.loads(json.dumps(encode(value))))) == exactly(value)
+
+
+@pytest.mark.parametrize("dtype", TENSOR_DTYPES)
+@pytest.mark.parametrize("shape", [(), (0,), (3,), (2, 0), (2, 3)], ids=str)
+def test_a_tensor_comes_back_with_its_dtype_shape_and_elements(dtype: str, shape: tuple[int, ...]) -> None:
+    tensor = torch.arange(math.prod(shape)).reshape(shape).to(getattr(torch, dtype))
+    back = decode(json.loads(json.dumps(encode(tensor))))
+    assert type(back) is torch.Tensor and back.dtype == tensor.dtype and back.shape == tensor.shape
+    assert torch.equal(back, tensor)
+
+
+def test_a_tensors_nan_and_infinities_cross_and_a_view_loses_its_strides() -> None:
+    tensor = torch.tensor([[1.0, math.nan], [math.inf, -math.inf]], requires_grad=True).T
+    back = decode(encode(tensor))
+    torch.testing.assert_close(back, tensor.detach(), equal_nan=True)
+    assert back.is_contiguous() and not back.requires_grad
+
+
+def test_a_tensor_that_is_too_large_or_of_an_odd_kind_is_opaque() -> None:
+    class Own(torch.Tensor):
+        pass
+
+    for value in (torch.zeros(MAX_ITEMS + 1), torch.zeros(2, dtype=torch.complex64), torch.ones(3, 3).to_sparse()):
+        assert isinstance(decode(encode(value)), Opaque)
+    assert not isinstance(decode(encode(torch.ones(2).as_subclass(Own))), torch.Tensor)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        ["float32", [2], [1]],
+        ["float32", [-1], [1]],
+        ["float32", ["1"], [1]],
+        ["float32", [1], ["1"]],
+        ["float32", [1], [[1]]],
+        ["int8", [1], [1000]],
+        ["Tensor", [1], [1]],
+        ["float32", [1]],
+    ],
+    ids=repr,
+)
+def test_no_tensor_is_made_of_what_encode_never_sends(content: Any) -> None:
+    with pytest.raises(ValueError):
+        decode({"tensor": content})
+
+
+def test_what_a_function_does_to_a_tensor_in_place_is_told() -> None:
+    def scale(x: Any, by: float) -> None:
+        x *= by
+
+    x = torch.ones(2, 2)
+    outcome = door({"scale": scale})("scale", x, 3.0)
+    assert outcome.error is None and torch.equal(outcome.args_after[0], torch.full((2, 2), 3.0))
+    assert torch.equal(x, torch.ones(2, 2))
 
 
 @given(values)

@@ -11,6 +11,7 @@ from textwrap import dedent, indent
 from typing import Any
 
 import pytest
+import torch
 
 from autograder import trusted
 from autograder.exercises import grade_file
@@ -309,3 +310,19 @@ def test_what_becomes_of_the_requests_never_stops_the_tests(tmp_path: Path, does
     assert report.parts["untouched"] == 0
     assert "that is their fault" not in " ".join(report.messages)
     assert "requests" in report.messages[0] and "changed" in report.messages[0]
+
+
+def test_a_function_of_tensors_is_called_through_the_same_door(tmp_path: Path) -> None:
+    source = """
+        import torch
+
+        def add_rows(out, x, weight):
+            out.copy_(x * weight)
+            return out.sum(-1)
+    """
+    x, weight = torch.arange(6.0).reshape(2, 3), torch.tensor([1.0, 0.5, 2.0])
+    with StudentFile(file_of(tmp_path, source)) as file:
+        outcome = file.call("add_rows", torch.full((2, 3), float("nan")), x, weight)
+    assert outcome.error is None, outcome.error
+    assert torch.equal(outcome.args_after[0], x * weight)
+    assert torch.equal(outcome.value, (x * weight).sum(-1))

@@ -1,11 +1,12 @@
 """How values of student code cross: as JSON that keeps Python's plain types apart and trusts no object of the student.
 
-This module needs the standard library alone.
+This module needs the standard library alone, and torch only where a tensor crosses.
 """
 
 from __future__ import annotations
 
 import operator
+import sys
 from typing import Any
 
 MAX_DEPTH = 40
@@ -13,6 +14,7 @@ MAX_ITEMS = 100_000
 MAX_CHARACTERS = 1_000_000
 MAX_BITS = 10_000  # Python refuses to print an int of more than 4300 digits
 MAX_NAME = 200
+TENSOR_DTYPES = ("float16", "bfloat16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "bool")
 
 Data = Any
 """What ``json.dumps`` takes: None, bool, int, str, and lists and dicts of them."""
@@ -63,7 +65,7 @@ class ForeignFloat(float):
 
 
 def encode(value: Any) -> Data:
-    """`value` as JSON that keeps None, bool, int, float, str, list, tuple and dict (with any keys) apart.
+    """`value` as JSON that keeps None, bool, int, float, str, list, tuple, dict (with any keys) and tensors apart.
 
     Subclasses (OrderedDict, IntEnum, a namedtuple) are read through the base type's own methods, so that what they
     override does nothing. Other types of numbers keep their name. Deep or huge values and all else become an `Opaque`.
@@ -75,7 +77,10 @@ def encode(value: Any) -> Data:
 
 
 def decode(data: Data) -> Any:
-    """The inverse of `encode`: fresh objects of the plain types. Raises ValueError for what `encode` never sends."""
+    """The inverse of `encode`: fresh objects of the plain types. Raises ValueError for what `encode` never sends.
+
+    A tensor comes back on the CPU, wherever it was.
+    """
     match data:
         case None | bool() | str():
             return data
@@ -93,11 +98,27 @@ def decode(data: Data) -> Any:
             return number
         case {"float": str(digits)}:
             return float.fromhex(digits)
+        case {"tensor": [str(dtype), list(shape), list(items)]} if dtype in TENSOR_DTYPES:
+            return _tensor(dtype, shape, items)
         case {"number": [str(name), content]}:
             return _foreign(name, decode(content))
         case {"opaque": str(name)}:
             return Opaque(name[:MAX_NAME])
     raise ValueError("no encoded value")
+
+
+def _tensor(dtype: str, shape: list[Any], items: list[Any]) -> Any:
+    import torch
+
+    values = [decode(item) for item in items]
+    if not all(type(size) is int and size >= 0 for size in shape):
+        raise ValueError("no shape of a tensor")
+    if not all(type(value) in (bool, int, float) for value in values):
+        raise ValueError("no elements of a tensor")
+    try:
+        return torch.tensor(values, dtype=getattr(torch, dtype)).reshape(shape)
+    except (RuntimeError, OverflowError, TypeError) as error:  # another number of elements, or one out of range
+        raise ValueError(str(error)) from None
 
 
 def _foreign(name: str, value: Any) -> ForeignInt | ForeignFloat:
@@ -145,7 +166,20 @@ class _Encoder:
         if issubclass(kind, dict):
             pairs = dict.items(value)
             return {"dict": [[self.encode(key, depth + 1), self.encode(item, depth + 1)] for key, item in pairs]}
-        return self._number(value) or {"opaque": type_name(kind)}
+        return self._tensor(value) or self._number(value) or {"opaque": type_name(kind)}
+
+    def _tensor(self, value: Any) -> Data:
+        """A tensor's dtype, shape and elements; None for everything else, a subclass of torch.Tensor too."""
+        torch = sys.modules.get("torch")
+        if torch is None or type(value) is not getattr(torch, "Tensor", None):
+            return None
+        dtype = str(value.dtype).removeprefix("torch.")
+        if dtype not in TENSOR_DTYPES or value.layout is not torch.strided:
+            return {"opaque": f"tensor of {dtype}"}
+        if self._items + value.numel() > MAX_ITEMS:
+            raise _TooLarge
+        items = value.detach().cpu().reshape(-1).tolist()
+        return {"tensor": [dtype, list(value.shape), [self.encode(item, MAX_DEPTH) for item in items]]}
 
     def _number(self, value: Any) -> Data:
         """What a number of another type says that it is; its methods are the student's."""
