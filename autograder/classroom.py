@@ -259,6 +259,11 @@ def _work(sources: Path, folder: Path, student: str, staged: Path, record_path: 
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _, most = resource.getrlimit(resource.RLIMIT_DATA)
     resource.setrlimit(resource.RLIMIT_DATA, (WORKER_MEMORY, most))
+    _take_in(sources, folder, student, staged, record_path)
+
+
+def _take_in(sources: Path, folder: Path, student: str, staged: Path, record_path: Path) -> None:
+    """Leaves a record, whatever happens."""
     record_path.unlink(missing_ok=True)
     try:
         record = submission.grade_submission(folder, student, sources, staged)

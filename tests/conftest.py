@@ -2,11 +2,13 @@
 
 import functools
 import os
+import resource
 import shutil
+import signal
 import subprocess
 import sys
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NoReturn
 
@@ -60,6 +62,14 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
             unavailable(f"missing Debian package: apt-get install {' '.join(missing)}")
     if item.get_closest_marker("requires_network") and not package_index_answers():
         unavailable("the package index cannot be reached")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _process_stays_as_it_is() -> Iterator[None]:
+    """What a test sets for the whole process would fail others far from it: limits, and what Ctrl-C does."""
+    before = resource.getrlimit(resource.RLIMIT_DATA), signal.getsignal(signal.SIGINT)
+    yield
+    assert (resource.getrlimit(resource.RLIMIT_DATA), signal.getsignal(signal.SIGINT)) == before
 
 
 _seconds: dict[str, float] = defaultdict(float)

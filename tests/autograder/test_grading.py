@@ -130,7 +130,8 @@ def test_a_fault_of_intake_costs_its_own_submission(room: Room, monkeypatch: pyt
 
     folder = room.hand_in("a", room.solved()).parent
     monkeypatch.setattr(submission, "intake", broken)
-    classroom._work(room.classroom.sources, folder, "a", room.classroom.staged("a"), room.classroom.record_path("a"))
+    staged, record_path = room.classroom.staged("a"), room.classroom.record_path("a")
+    classroom._take_in(room.classroom.sources, folder, "a", staged, record_path)
     record = Record.read(room.classroom.record_path("a"))
     assert record is not None and "no idea" in record.failed
 
