@@ -11,7 +11,7 @@ import tempfile
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
@@ -56,7 +56,9 @@ def in_graded_process(name: str) -> Any:
         return student.call("result").value
 
 
-def in_kernel(name: str) -> Any:
+@contextmanager
+def sandboxed_kernel() -> Iterator[tuple[Any, Any]]:
+    """The manager and the client of a kernel that the provisioner has started."""
     provisioner.register()
     factory = KernelProvisionerFactory.instance()
     before = factory.default_provisioner_name
@@ -65,18 +67,23 @@ def in_kernel(name: str) -> Any:
         manager, client = start_new_kernel(kernel_name="python3")
     finally:
         factory.default_provisioner_name = before
+    try:
+        yield manager, client
+    finally:
+        client.stop_channels()
+        manager.shutdown_kernel(now=True)
+
+
+def in_kernel(name: str) -> Any:
     printed: list[str] = []
 
     def hook(message: Any) -> None:
         if message["content"].get("name") == "stdout":
             printed.append(message["content"]["text"])
 
-    try:
+    with sandboxed_kernel() as (_, client):
         reply = client.execute_interactive(f"{PROBE}\nprint({name}())", timeout=30, output_hook=hook)
         assert reply["content"]["status"] == "ok", reply
-    finally:
-        client.stop_channels()
-        manager.shutdown_kernel(now=True)
     return eval("".join(printed))
 
 
@@ -178,22 +185,13 @@ def test_a_canary_is_not_read_by_its_path(canaries: list[str]) -> None:
 
 
 def test_a_kernel_that_hangs_is_interrupted_and_leaves_nothing() -> None:
-    provisioner.register()
-    factory = KernelProvisionerFactory.instance()
-    before = factory.default_provisioner_name
-    factory.default_provisioner_name = provisioner.NAME
-    try:
-        manager, client = start_new_kernel(kernel_name="python3")
+    with sandboxed_kernel() as (manager, client):
         folder = Path(manager.connection_file).parent
         client.execute("import subprocess, sys, time\ntime.sleep(60)")
         time.sleep(1)
         manager.interrupt_kernel()
         assert client.get_shell_msg(timeout=10)["content"]["status"] == "error"
         assert client.execute_interactive("1 + 1", timeout=10)["content"]["status"] == "ok"
-        client.stop_channels()
-        manager.shutdown_kernel(now=True)
-    finally:
-        factory.default_provisioner_name = before
     assert not folder.exists()
 
 

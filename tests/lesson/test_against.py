@@ -17,25 +17,13 @@ from minivllm.lesson.errors import LessonError
 from minivllm.lesson.in_engine.against import TRACES, Verdict, compare
 from minivllm.lesson.views.cost import cost
 from minivllm.observe.replay import TraceError, find_traces, load_trace, replay_trace
-from minivllm.request import Request, RequestStatus
+from minivllm.request import Request
+from tests.lesson.right_answers import preempt, select_victim
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT / "tests" / "data" / "traces"
 PACKAGED = Path(compare.__code__.co_filename).with_name("traces")
 Piece = Callable[..., Any]
-
-
-def select_victim(running: list[Request], policy: str) -> Request:
-    return running[-1] if policy == "fcfs" else max(running, key=lambda r: (r.priority, r.arrival_time))
-
-
-def preempt(scheduler: Scheduler, request: Request) -> None:
-    scheduler.kv_cache_manager.free(request)
-    request.status = RequestStatus.PREEMPTED
-    request.num_computed_tokens = 0
-    request.spec_token_ids = []
-    request.num_preemptions += 1
-    scheduler.waiting.prepend_request(request)
 
 
 def unified_token_plan(requests: list[dict[str, Any]], token_budget: int) -> tuple[dict[str, int], int]:

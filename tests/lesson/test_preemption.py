@@ -14,6 +14,7 @@ from minivllm.lesson.questions import QUESTIONS, preemption
 from minivllm.lesson.views.cost import Cost, cost
 from minivllm.request import Request, RequestStatus
 from tests.lesson.notebooks import LANGUAGES, code_cells, execute, printed, prose, solved, source
+from tests.lesson.right_answers import preempt, select_victim
 
 NAME = "4-preemption"
 UNFILLED: Any = ______
@@ -207,19 +208,6 @@ def test_the_model_answer_holds_what_the_facts_ask_for(language: str, needed: li
 
 
 # --- practice: right answers
-
-
-def select_victim(running: list[Request], policy: str) -> Request:
-    return running[-1] if policy == "fcfs" else max(running, key=lambda r: (r.priority, r.arrival_time))
-
-
-def preempt(scheduler: Scheduler, request: Request) -> None:
-    scheduler.kv_cache_manager.free(request)
-    request.status = RequestStatus.PREEMPTED
-    request.num_computed_tokens = 0
-    request.spec_token_ids = []
-    request.num_preemptions += 1
-    scheduler.waiting.prepend_request(request)
 
 
 def test_right_answers_take_one_line(capsys: pytest.CaptureFixture[str]) -> None:

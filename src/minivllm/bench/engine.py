@@ -4,7 +4,6 @@ import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 import torch
@@ -17,6 +16,7 @@ from minivllm.model.hub import fetch
 from minivllm.model.llama import Linear
 from minivllm.model.loader import load_model
 from minivllm.model.weights import open_checkpoint
+from minivllm.observe.recorder import around
 from minivllm.request import SamplingParams
 
 Prompts = list[list[int]]
@@ -66,7 +66,7 @@ class Stopwatch:
     def time(self, owner: object, *names: str) -> None:
         self._before.append((owner, dict(vars(owner))))
         for name in names:
-            object.__setattr__(owner, name, partial(self._call, getattr(owner, name)))
+            around(owner, name, self._call)
 
     def stop(self) -> None:
         """Leaves the objects as they were."""

@@ -145,16 +145,15 @@ def _plan(
     global _last_plan
     block_size, token_bytes = kv_cache.shape[1], kv_cache.stride(1) * kv_cache.element_size()
     heads_per_kv_head = query.shape[1] // kv_cache.shape[2]
-    like = query.new_empty(0)  # of the mask's dtype and device
     shape = (block_size, token_bytes, heads_per_kv_head, sliding_window, GATHER_BYTES)
-    asked = (starts, seq_lens, *shape, like.dtype, like.device)
+    asked = (starts, seq_lens, *shape, query.dtype, query.device)
     last = _last_plan
     if last.asked == asked and torch.equal(last.block_table, block_table):
         return last.parts
     parts: list[_Sequence | _Group] = [
         group[0]
         if len(group) == 1
-        else _lay_out(group, like, heads_per_kv_head, block_table, block_size, sliding_window)
+        else _lay_out(group, query, heads_per_kv_head, block_table, block_size, sliding_window)
         for group in _groups(starts, seq_lens, token_bytes, sliding_window)
     ]
     _last_plan = _LastPlan(asked, block_table.clone(), parts)
@@ -226,7 +225,7 @@ def _attend_one(
 
 def _lay_out(
     group: list[_Sequence],
-    like: torch.Tensor,
+    query: torch.Tensor,
     heads_per_kv_head: int,
     block_table: torch.Tensor,
     block_size: int,
@@ -250,7 +249,7 @@ def _lay_out(
     if sliding_window:
         visible &= key_position[:, None, :] > query_position - sliding_window
     # One row for each query of a KV head, see _attend_group; for decodes all of them see the same.
-    mask = like.new_zeros(visible.shape).masked_fill_(~visible, float("-inf"))
+    mask = query.new_zeros(visible.shape).masked_fill_(~visible, float("-inf"))
     if query_len > 1:
         mask = mask.repeat_interleave(heads_per_kv_head, dim=1)
     return _Group(
