@@ -148,6 +148,8 @@ def _visible_statement(source: str, error: AssertionError) -> str:
     visible = source.partition(HIDDEN)[0]
     for statement in ast.parse(source).body:
         if lines and statement.lineno <= lines[-1] <= (statement.end_lineno or 0) <= len(visible.splitlines()):
+            if isinstance(statement, ast.Assert):
+                statement.msg = None  # the error says it
             return f"not so: {ast.unparse(statement)[:MAX_SHOWN]}"
     return ""
 

@@ -43,7 +43,9 @@ def test_set_up_cells_and_graded_solutions_run_and_practice_does_not(master: Any
 def test_a_failed_assertion_is_quoted_with_what_came_back(master: Any) -> None:
     executed = execute(master, {"unified_token_plan": ANSWER})
     text = told(executed.outputs["plan_examples"])
-    assert text.startswith("not so: assert unified_token_plan(reqs, 8) == ({'decode_or_spec': 4, 'prefill': 4}, 0); ")
+    told_by_test, _, quoted = text.partition("; not so: ")
+    assert told_by_test.startswith("budget 8: RUNNING comes first and has a gap of 10 - 6 = 4")
+    assert quoted.startswith("assert unified_token_plan(reqs, 8) == ({'decode_or_spec': 4, 'prefill': 4}, 0); ")
     assert text.endswith("unified_token_plan returned ({}, 8)")
 
 

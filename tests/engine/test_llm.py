@@ -100,6 +100,10 @@ def test_the_pool_is_reported_in_one_line(llm: LLM) -> None:
     [
         ({"kv_cache_memory_bytes": 10_000}, "EngineArgs.kv_cache_memory_bytes leaves 0 MiB for the KV cache"),
         ({"max_model_len": 5000}, "EngineArgs.max_model_len is 5000, but the model was made for at most 256 tokens"),
+        (
+            {"max_model_len": 200, "num_gpu_blocks_override": 11},
+            "EngineArgs.max_model_len is 200, but the KV pool holds 160 tokens",
+        ),
         ({"dtype": "int8"}, "EngineArgs.dtype is 'int8'"),
         ({"gpu_memory_utilization": 0.0}, "EngineArgs.gpu_memory_utilization is 0.0"),
         ({"max_num_seqs": 0}, "SchedulerConfig.max_num_seqs is 0"),

@@ -10,6 +10,7 @@ from minivllm.observe.recorder import Recorder, StepCounter
 from minivllm.request import SamplingParams
 from tests.engine.covering import covering_array
 from tests.engine.tiny_engine import assert_same_tokens, finish, greedy, make_engine, random_prompt, reference_tokens
+from tests.model.tiny import TINY
 
 SHARED = random_prompt(40)
 PROMPTS = [
@@ -181,6 +182,7 @@ def test_an_engine_in_which_nobody_can_move_says_so() -> None:
         ("text", "the prompt is text, but the engine has no tokenizer"),
         ([], "prompt_token_ids is empty"),
         ([1] * 200, "at most max_model_len"),
+        ([5, TINY.vocab_size], rf"holds token id {TINY.vocab_size}, but the model's vocabulary ends at"),
     ],
 )
 def test_a_prompt_that_can_not_be_used_is_refused_and_nothing_is_added(prompt: Any, message: str) -> None:
@@ -190,6 +192,26 @@ def test_a_prompt_that_can_not_be_used_is_refused_and_nothing_is_added(prompt: A
     assert not engine.has_unfinished_requests()
     engine.add_request("a", [5], greedy(2))
     assert finish(engine)["a"].finished
+
+
+def test_more_logprobs_than_tokens_are_refused_and_all_of_them_are_not() -> None:
+    engine = make_engine()
+    with pytest.raises(ValueError, match=f"SamplingParams.logprobs is {TINY.vocab_size + 1}, but"):
+        engine.add_request("a", [5], greedy(1, logprobs=TINY.vocab_size + 1))
+    engine.add_request("a", [5], greedy(1, logprobs=TINY.vocab_size))
+    (entry,) = finish(engine)["a"].outputs[0].logprobs or []
+    assert len(entry.top) == TINY.vocab_size
+
+
+def test_who_came_first_is_served_first_among_equals_of_the_priority_policy() -> None:
+    engine = make_engine(policy="priority", seqs=1)
+    for name in "abc":
+        engine.add_request(name, [5], greedy(1))
+    order = [output.request_id for output in engine.step()]
+    engine.add_request("0", [5], greedy(1))
+    while engine.has_unfinished_requests():
+        order += [output.request_id for output in engine.step()]
+    assert order == ["a", "b", "c", "0"]
 
 
 def test_a_mixed_batch_becomes_the_tensors_that_the_lesson_derives_by_hand() -> None:

@@ -39,7 +39,10 @@ def test_tokens_follow_the_distribution_at_a_temperature(temperature: float) -> 
         (SamplingParams(top_p=0.81), {3, 0, 2}),
         (SamplingParams(min_p=0.5), {3, 0}),
         (SamplingParams(min_p=0.3), {3, 0, 2}),
-        (SamplingParams(top_k=3, top_p=0.51), {3, 0}),
+        (SamplingParams(top_k=3, top_p=0.51), {3}),  # 0.5 is a larger share of what top_k has left, 0.96
+        (SamplingParams(top_k=3, top_p=0.53), {3, 0}),
+        (SamplingParams(min_p=0.5, top_p=0.62), {3}),
+        (SamplingParams(temperature=1e-40), {3}),
         (SamplingParams(temperature=0.0, top_k=3), {3}),
         (SamplingParams(), {0, 1, 2, 3}),
     ],

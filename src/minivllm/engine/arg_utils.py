@@ -71,12 +71,17 @@ class EngineArgs:
             ValueError: the memory holds no sequence of two blocks, or a field is out of its range.
         """
         num_gpu_blocks = self.num_gpu_blocks_override or self._num_blocks_that_fit(model)
-        most = min(model.config.max_position_embeddings, (num_gpu_blocks - 1) * self.block_size)
-        max_model_len = self.max_model_len or most
-        if max_model_len > model.config.max_position_embeddings:
+        trained, pool = model.config.max_position_embeddings, (num_gpu_blocks - 1) * self.block_size
+        max_model_len = self.max_model_len or min(trained, pool)
+        if max_model_len > trained:
             raise ValueError(
-                f"EngineArgs.max_model_len is {max_model_len}, but the model was made for at most "
-                f"{model.config.max_position_embeddings} tokens: lower it."
+                f"EngineArgs.max_model_len is {max_model_len}, but the model was made for at most {trained} tokens: "
+                "lower it."
+            )
+        if max_model_len > pool:
+            raise ValueError(
+                f"EngineArgs.max_model_len is {max_model_len}, but the KV pool holds {pool} tokens, so that a request "
+                "of this length could never end: lower it, or give the pool more memory."
             )
         return EngineConfig(
             SchedulerConfig(

@@ -4,6 +4,7 @@ Mirrors vllm/v1/engine/llm_engine.py (LLMEngine), vllm/v1/engine/core.py (Engine
 (RequestOutput, CompletionOutput).
 """
 
+import itertools
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -108,6 +109,7 @@ class LLMEngine:
         self.runner = ModelRunner(model, config)
         self.drafter = NgramDrafter(config.speculative.num_speculative_tokens) if config.speculative else None
         self._streams: dict[str, _Stream] = {}
+        self._arrivals = itertools.count()
 
     def add_request(
         self, request_id: str, prompt: str | Sequence[int], sampling_params: SamplingParams, priority: int = 0
@@ -115,7 +117,8 @@ class LLMEngine:
         """Puts a prompt into the waiting queue.
 
         Raises:
-            ValueError: text without a tokenizer, or what Request and Scheduler.add_request refuse; nothing is added.
+            ValueError: text without a tokenizer, more tokens asked for than the model has, or what Request and
+                Scheduler.add_request refuse; nothing is added.
         """
         if isinstance(prompt, str):
             if self.tokenizer is None:
@@ -129,14 +132,31 @@ class LLMEngine:
             request_id,
             token_ids,
             self._complete(sampling_params),
-            arrival_time=float(len(self._streams)),
+            arrival_time=float(next(self._arrivals)),
             priority=priority,
         )
+        self._check_vocabulary(request)
         self.scheduler.add_request(request)
         text = prompt if isinstance(prompt, str) else None
         output = RequestOutput(request_id, text, list(token_ids), [CompletionOutput()])
         detokenizer = self.tokenizer.detokenizer() if self.tokenizer is not None else None
         self._streams[request_id] = _Stream(output, detokenizer)
+
+    def _check_vocabulary(self, request: Request) -> None:
+        """What the model can't look up would fail amid a step, and take the step's other requests along."""
+        vocab_size = self.runner.model.config.vocab_size
+        largest = max(request.all_token_ids)
+        if largest >= vocab_size:
+            raise ValueError(
+                f"Request {request.request_id!r}: the prompt holds token id {largest}, but the model's vocabulary ends "
+                f"at {vocab_size - 1}: encode the text with the model's own tokenizer."
+            )
+        logprobs = request.sampling_params.logprobs or 0
+        if logprobs > vocab_size:
+            raise ValueError(
+                f"Request {request.request_id!r}: SamplingParams.logprobs is {logprobs}, but the model knows "
+                f"{vocab_size} tokens: ask for fewer."
+            )
 
     def _complete(self, params: SamplingParams) -> SamplingParams:
         """Adds what the model and chance contribute: the end-of-sequence tokens, and a seed where none was given."""

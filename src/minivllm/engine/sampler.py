@@ -11,6 +11,9 @@ import torch
 
 from minivllm.request import SamplingParams
 
+SAMPLING_EPS = 1e-5
+"""Temperatures below are greedy: the likeliest token has all the probability (vllm/v1/sample/sampler.py)."""
+
 
 @dataclass(frozen=True)
 class TokenLogprobs:
@@ -53,7 +56,7 @@ def sample(logits: torch.Tensor, params: Sequence[SamplingParams], uniforms: Seq
     sampled = logits.argmax(dim=-1)
     kinds: dict[bool, list[int]] = {False: [], True: []}
     for row, param in enumerate(params):
-        if param.temperature > 0:
+        if param.temperature >= SAMPLING_EPS:
             kinds[bool(param.top_k) or param.top_p < 1 or param.min_p > 0].append(row)
     for is_filtered, rows in kinds.items():
         if rows:
@@ -71,15 +74,17 @@ def _sample_all(scaled: torch.Tensor, params: Sequence[SamplingParams], uniforms
 
 
 def _sample_filtered(scaled: torch.Tensor, params: Sequence[SamplingParams], uniforms: torch.Tensor) -> torch.Tensor:
-    # Sorted by probability, every filter is a cut.
+    # Sorted by probability, every filter is a cut. As in vLLM, top_p is a share of what min_p and top_k have left.
     scaled, token_ids = scaled.sort(dim=-1, descending=True)
     probs = scaled.softmax(dim=-1)
     rank = torch.arange(probs.shape[1], device=probs.device)
-    keep = rank < _column([param.top_k or probs.shape[1] for param in params], probs.device)
-    keep &= probs >= _column([param.min_p for param in params], probs.device) * probs[:, :1]
+    keep = probs >= _column([param.min_p for param in params], probs.device) * probs[:, :1]
+    keep &= rank < _column([param.top_k or probs.shape[1] for param in params], probs.device)
+    probs = probs * keep
     # What counts for top_p is the probability in front of a token: the one that passes the threshold is still in.
-    keep &= probs.cumsum(dim=-1) - probs < _column([param.top_p for param in params], probs.device)
-    return token_ids.gather(1, _inverse_cdf(probs * keep, uniforms)).squeeze(1)
+    top_p = _column([param.top_p for param in params], probs.device) * probs.sum(dim=-1, keepdim=True)
+    weights = probs * (probs.cumsum(dim=-1) - probs < top_p)
+    return token_ids.gather(1, _inverse_cdf(weights, uniforms)).squeeze(1)
 
 
 def _inverse_cdf(weights: torch.Tensor, uniforms: torch.Tensor) -> torch.Tensor:

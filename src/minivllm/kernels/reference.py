@@ -45,7 +45,7 @@ def rms_norm(out: torch.Tensor, x: torch.Tensor, weight: torch.Tensor, eps: floa
     check_rms_norm(x, out, weight)
     wide = x.float() if x.dtype.itemsize < 4 else x
     normed = wide * torch.rsqrt(wide.square().mean(-1, keepdim=True).add_(eps))
-    out.copy_(normed.mul_(weight))
+    torch.mul(normed, weight, out=out)
 
 
 def fused_add_rms_norm(x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor, eps: float) -> None:
