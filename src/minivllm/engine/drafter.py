@@ -1,4 +1,4 @@
-"""Draft tokens without a draft model: what followed the last time the text read like this.
+"""Draft tokens without a draft model: what followed the first time the text read like this.
 
 Mirrors vllm/v1/spec_decode/ngram_proposer.py (NgramProposer).
 """
@@ -6,28 +6,32 @@ Mirrors vllm/v1/spec_decode/ngram_proposer.py (NgramProposer).
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 
 @dataclass(frozen=True)
-class NgramDrafter:
-    """Prompt lookup: finds the last few tokens earlier in the sequence and proposes what came behind them.
+class NgramProposer:
+    """Prompt lookup: finds the end of a sequence earlier in it and proposes what came behind.
 
     Attributes:
-        num_speculative_tokens: drafts at most.
-        max_ngram: tokens that are looked up first; shorter ends follow down to ``min_ngram``.
-        max_lookback: how many tokens back the search goes.
+        k: drafts at most.
+        min_n, max_n: how many tokens of the end must occur earlier. The longest end that does counts.
     """
 
-    num_speculative_tokens: int
-    max_ngram: int = 3
-    min_ngram: int = 1
-    max_lookback: int = 1024
+    k: int
+    min_n: int = 1
+    max_n: int = 3
 
     def propose(self, token_ids: Sequence[int]) -> list[int]:
-        """Up to ``num_speculative_tokens`` drafts from the latest earlier match of the longest end; [] for none."""
-        recent = list(token_ids[-self.max_lookback :])
-        for length in range(min(self.max_ngram, len(recent) - 1), self.min_ngram - 1, -1):
-            end = recent[-length:]
-            for start in range(len(recent) - length - 1, -1, -1):
-                if recent[start] == end[0] and recent[start : start + length] == end:
-                    return recent[start + length : start + length + self.num_speculative_tokens]
+        """Up to ``k`` tokens that follow the earliest occurrence of the longest end; [] if there is none.
+
+        The earliest one has most behind it: in a text that repeats itself it never runs out of drafts.
+        """
+        tokens = np.array(token_ids, dtype=np.int64)
+        for n in range(min(self.max_n, len(tokens) - 1), self.min_n - 1, -1):
+            earlier = np.lib.stride_tricks.sliding_window_view(tokens[:-1], n)
+            matches = (earlier == tokens[-n:]).all(axis=1)
+            if matches.any():
+                start = int(matches.argmax()) + n
+                return list(map(int, tokens[start : start + self.k]))
         return []

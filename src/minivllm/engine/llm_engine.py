@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from minivllm.config import EngineConfig
 from minivllm.core.sched.output import EngineCoreOutput, SchedulerOutput
 from minivllm.core.sched.scheduler import Scheduler
-from minivllm.engine.drafter import NgramDrafter
+from minivllm.engine.drafter import NgramProposer
 from minivllm.engine.runner import ModelRunner
 from minivllm.engine.sampler import SampledTokens, TokenLogprobs
 from minivllm.model.llama import LlamaForCausalLM
@@ -107,7 +107,7 @@ class LLMEngine:
         self.tokenizer = tokenizer
         self.scheduler = Scheduler(config)
         self.runner = ModelRunner(model, config)
-        self.drafter = NgramDrafter(config.speculative.num_speculative_tokens) if config.speculative else None
+        self.drafter = NgramProposer(config.speculative.num_speculative_tokens) if config.speculative else None
         self._streams: dict[str, _Stream] = {}
         self._arrivals = itertools.count()
 
