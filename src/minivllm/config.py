@@ -13,7 +13,7 @@ SCHEDULING_POLICIES = ("fcfs", "priority")
 SPECULATIVE_METHODS = ("ngram", "draft_model", "eagle")
 
 
-def _check_int(owner: Any, name: str, minimum: int, why: str) -> None:
+def check_int(owner: Any, name: str, minimum: int, why: str) -> None:
     value = getattr(owner, name)
     if type(value) is not int or value < minimum:
         raise ValueError(
@@ -65,14 +65,12 @@ class SchedulerConfig:
     scheduler_reserve_full_isl: bool = True
 
     def __post_init__(self) -> None:
-        _check_int(self, "max_num_batched_tokens", 1, "it is the token budget of a step, and each request needs one")
+        check_int(self, "max_num_batched_tokens", 1, "it is the token budget of a step, and each request needs one")
         if self.max_num_scheduled_tokens is not None:
-            _check_int(self, "max_num_scheduled_tokens", 1, "it is the token budget of a step (None for the default)")
-        _check_int(self, "max_num_seqs", 1, "with no place in RUNNING nothing is ever admitted")
-        _check_int(self, "max_model_len", 2, "a sequence holds at least one prompt token and one output token")
-        _check_int(
-            self, "long_prefill_token_threshold", 0, "it caps one request's tokens in a step, and 0 turns it off"
-        )
+            check_int(self, "max_num_scheduled_tokens", 1, "it is the token budget of a step (None for the default)")
+        check_int(self, "max_num_seqs", 1, "with no place in RUNNING nothing is ever admitted")
+        check_int(self, "max_model_len", 2, "a sequence holds at least one prompt token and one output token")
+        check_int(self, "long_prefill_token_threshold", 0, "it caps one request's tokens in a step, and 0 turns it off")
         _check_bool(self, "enable_chunked_prefill")
         _check_bool(self, "scheduler_reserve_full_isl")
         _check_choice(self, "policy", SCHEDULING_POLICIES)
@@ -103,8 +101,8 @@ class CacheConfig:
     kv_cache_groups: tuple[KVCacheSpec, ...] = (FullAttentionSpec(),)
 
     def __post_init__(self) -> None:
-        _check_int(self, "block_size", 1, "a block holds the keys and values of that many tokens")
-        _check_int(self, "num_gpu_blocks", 1, "block 0 is the null block, and requests live in the others")
+        check_int(self, "block_size", 1, "a block holds the keys and values of that many tokens")
+        check_int(self, "num_gpu_blocks", 1, "block 0 is the null block, and requests live in the others")
         _check_bool(self, "enable_prefix_caching")
         groups = self.kv_cache_groups
         if not isinstance(groups, tuple) or not groups:
@@ -145,8 +143,8 @@ class SpeculativeConfig:
 
     def __post_init__(self) -> None:
         _check_choice(self, "method", SPECULATIVE_METHODS)
-        _check_int(self, "num_speculative_tokens", 1, "leave SpeculativeConfig out to run without drafts")
-        _check_int(self, "max_num_new_slots_for_drafting", 0, "it counts input slots")
+        check_int(self, "num_speculative_tokens", 1, "leave SpeculativeConfig out to run without drafts")
+        check_int(self, "max_num_new_slots_for_drafting", 0, "it counts input slots")
 
     @property
     def use_eagle(self) -> bool:

@@ -90,6 +90,7 @@ class SamplingParams:
         self._check("max_tokens", _is_int(self.max_tokens, 1), "must be an int of at least 1: there has to be a token")
         limit = f"must be an int from 0 to max_tokens ({self.max_tokens})"
         self._check("min_tokens", _is_int(self.min_tokens, 0) and self.min_tokens <= self.max_tokens, limit)
+        self._check("stop_token_ids", isinstance(self.stop_token_ids, tuple | list), "must be a tuple of token ids")
         check_token_ids("SamplingParams.stop_token_ids", self.stop_token_ids)
         self._check("temperature", _is_number(self.temperature, 0.0, 100.0), "must be from 0.0 (greedy) to 100.0")
         self._check("top_k", _is_int(self.top_k, 0), "must be an int of at least 0, and 0 is all tokens")
@@ -160,7 +161,7 @@ class Request:
     ) -> None:
         if not isinstance(request_id, str) or not request_id:
             raise ValueError(f"Request.request_id is {request_id!r}, but must be a string that is not empty.")
-        if isinstance(prompt_token_ids, str) or not isinstance(prompt_token_ids, Iterable):
+        if isinstance(prompt_token_ids, str | bytes) or not isinstance(prompt_token_ids, Iterable):
             raise ValueError(
                 f"Request {request_id!r}: prompt_token_ids is a {type(prompt_token_ids).__name__}, but must be a "
                 "sequence of token ids: encode the text with a tokenizer."

@@ -38,6 +38,7 @@ from tests.core.engine import add, make_request, make_scheduler, run, step
         (lambda: SpeculativeConfig("ngram", 0), "SpeculativeConfig.num_speculative_tokens is 0"),
         (lambda: SamplingParams(max_tokens=0), "SamplingParams.max_tokens is 0"),
         (lambda: SamplingParams(max_tokens=4, min_tokens=5), "SamplingParams.min_tokens is 5"),
+        (lambda: SamplingParams(stop_token_ids=None), "SamplingParams.stop_token_ids is None, but must be a tuple of token ids"),  # type: ignore[arg-type]
         (lambda: SamplingParams(stop_token_ids=("</s>",)), "SamplingParams.stop_token_ids has '</s>' (str) at position 0"),  # type: ignore[arg-type]
         (lambda: Request("a", [], SamplingParams()), "Request 'a': prompt_token_ids is empty"),
         (lambda: Request("", [1], SamplingParams()), "Request.request_id is ''"),

@@ -18,7 +18,7 @@ BELOW = {
     "observe": {"config", "errors", "request", "kv_cache_interface", "core", "observe"},
     "kernels": {"errors", "kernels"},
     "model": {"errors", "kernels", "model"},
-    "engine": {"config", "errors", "request", "core", "kernels", "model", "engine"},
+    "engine": {"config", "errors", "kv_cache_interface", "request", "core", "kernels", "model", "engine"},
     "bench": {"config", "errors", "request", "core", "observe", "model", "engine", "bench"},
 }  # fmt: skip
 

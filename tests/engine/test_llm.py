@@ -63,6 +63,43 @@ def test_a_stream_grows_and_leaving_it_frees_the_blocks(llm: LLM) -> None:
     assert llm.llm_engine.scheduler.kv_cache_manager.usage == 0.0
 
 
+def test_a_stream_misses_nothing_when_others_step_the_engine(llm: LLM) -> None:
+    params = SamplingParams(max_tokens=8, temperature=0.0, ignore_eos=True)
+    (alone,) = llm.generate("abc", params, use_tqdm=False)
+    outputs = []
+    for output in llm.stream("abc", params):
+        outputs.append((len(output.outputs[0].token_ids), output.finished))
+        llm.generate("x", GREEDY, use_tqdm=False)
+    assert outputs[-1] == (8, True)
+    assert output.outputs[0].token_ids == alone.outputs[0].token_ids
+    pairs = list(zip(llm.stream("abc", params), llm.stream("abd", params), strict=True))
+    assert all(output.finished for output in pairs[-1])
+
+
+def test_a_call_that_is_refused_leaves_requests_of_others_alone(llm: LLM) -> None:
+    llm.llm_engine.add_request("0", "mine", GREEDY)
+    with pytest.raises(ValueError, match="in the scheduler already"):
+        llm.generate("a", GREEDY, use_tqdm=False)
+    assert list(llm.llm_engine.scheduler.requests) == ["0"]
+    (answer,) = llm.generate("a", GREEDY, use_tqdm=False)
+    assert answer.finished
+
+
+@pytest.mark.parametrize(
+    ("prompts", "params", "message"),
+    [
+        (b"hello", GREEDY, "prompts is a bytes, but a prompt is text or a sequence of token ids"),
+        ({"prompt_token_ids": [5]}, GREEDY, "prompts is a dict"),
+        ([b"hello"], GREEDY, "prompt_token_ids is a bytes"),
+        (["a"], [], "sampling_params holds 0 entries for 1 prompts"),
+    ],
+)
+def test_what_is_no_prompt_is_named(llm: LLM, prompts: Any, params: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        llm.generate(prompts, params, use_tqdm=False)
+    assert not llm.llm_engine.has_unfinished_requests()
+
+
 @pytest.mark.parametrize("fault", [RuntimeError("broken"), KeyboardInterrupt()])
 def test_an_interrupted_call_leaves_an_engine_that_answers(
     llm: LLM, fault: BaseException, monkeypatch: pytest.MonkeyPatch
@@ -106,7 +143,18 @@ def test_the_pool_is_reported_in_one_line(llm: LLM) -> None:
         ),
         ({"dtype": "int8"}, "EngineArgs.dtype is 'int8'"),
         ({"gpu_memory_utilization": 0.0}, "EngineArgs.gpu_memory_utilization is 0.0"),
+        ({"gpu_memory_utilization": "0.9"}, "EngineArgs.gpu_memory_utilization is '0.9'"),
         ({"max_num_seqs": 0}, "SchedulerConfig.max_num_seqs is 0"),
+        ({"block_size": 0}, "EngineArgs.block_size is 0"),
+        ({"block_size": "16"}, "EngineArgs.block_size is '16'"),
+        ({"kv_cache_memory_bytes": "512MB"}, "EngineArgs.kv_cache_memory_bytes is '512MB'"),
+        ({"max_model_len": 0}, "EngineArgs.max_model_len is 0"),
+        ({"num_gpu_blocks_override": 0}, "EngineArgs.num_gpu_blocks_override is 0"),
+        ({"num_speculative_tokens": -1}, "EngineArgs.num_speculative_tokens is -1"),
+        (
+            {"enable_chunked_prefill": False, "max_num_batched_tokens": 64, "max_model_len": 128},
+            "EngineArgs.max_num_batched_tokens is 64, but without chunked prefill",
+        ),
     ],
 )
 def test_a_setting_that_can_not_be_used_is_named(tiny_file: Path, args: dict[str, Any], message: str) -> None:

@@ -1,16 +1,28 @@
 """The engine writes the reference's tokens whatever the schedule, and survives what goes wrong."""
 
+import random
+import signal
 from typing import Any
 
 import pytest
 
+from minivllm.config import CacheConfig, EngineConfig, SchedulerConfig
 from minivllm.engine.batch import InputBatch
-from minivllm.engine.llm_engine import EngineStuckError, RequestOutput
+from minivllm.engine.llm_engine import EngineStuckError, LLMEngine, RequestOutput
+from minivllm.kv_cache_interface import FullAttentionSpec, SlidingWindowSpec
 from minivllm.observe.recorder import Recorder, StepCounter
 from minivllm.request import SamplingParams
 from tests.engine.covering import covering_array
-from tests.engine.tiny_engine import assert_same_tokens, finish, greedy, make_engine, random_prompt, reference_tokens
-from tests.model.tiny import TINY
+from tests.engine.tiny_engine import (
+    WEIGHTS,
+    assert_same_tokens,
+    finish,
+    greedy,
+    make_engine,
+    random_prompt,
+    reference_tokens,
+)
+from tests.model.tiny import TINY, build
 
 SHARED = random_prompt(40)
 PROMPTS = [
@@ -212,6 +224,131 @@ def test_who_came_first_is_served_first_among_equals_of_the_priority_policy() ->
     while engine.has_unfinished_requests():
         order += [output.request_id for output in engine.step()]
     assert order == ["a", "b", "c", "0"]
+
+
+@pytest.mark.parametrize("caching", [True, False])
+def test_a_victim_of_the_step_that_had_scheduled_it_leaves_nothing_uncomputed_in_the_cache(caching: bool) -> None:
+    low, high = random_prompt(66, seed=1), random_prompt(7, seed=2)
+    engine = make_engine(
+        policy="priority", blocks=18, block_size=4, budget=64, long_prefill_token_threshold=16, caching=caching
+    )
+    counter = StepCounter(engine.scheduler)
+    engine.add_request("low", low, greedy(6), priority=5)
+    engine.step()
+    engine.add_request("high", high, greedy(3), priority=0)
+    done = finish(engine)
+    assert counter.preemptions == 1
+    assert_same_tokens(low, done["low"].outputs[0].token_ids, 6)
+    assert_same_tokens(high, done["high"].outputs[0].token_ids, 3)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_priority_policy_writes_the_same_tokens_under_pressure(seed: int) -> None:
+    chance = random.Random(seed)
+    engine = make_engine(
+        policy="priority",
+        blocks=24,
+        block_size=4,
+        budget=chance.choice((24, 64)),
+        long_prefill_token_threshold=chance.choice((0, 8, 16)),
+        drafts=chance.choice((0, 3)),
+    )
+    prompts = {str(i): random_prompt(chance.randint(1, 60), seed=chance.randint(1, 3)) for i in range(6)}
+    done: dict[str, RequestOutput] = {}
+    for name, prompt in prompts.items():
+        engine.add_request(name, prompt, greedy(8), priority=chance.randint(0, 3))
+        done |= {output.request_id: output for output in engine.step() if output.finished}
+    done |= finish(engine)
+    for name, prompt in prompts.items():
+        assert_same_tokens(prompt, done[name].outputs[0].token_ids, 8)
+
+
+def interrupt_after(owner: Any, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C arrives as the method returns, once."""
+    method = getattr(owner, name)
+
+    def interrupted(*args: Any) -> Any:
+        monkeypatch.setattr(owner, name, method)
+        result = method(*args)
+        signal.raise_signal(signal.SIGINT)
+        return result
+
+    monkeypatch.setattr(owner, name, interrupted)
+
+
+@pytest.mark.parametrize(
+    ("part", "name"),
+    [
+        ("scheduler", "schedule"),
+        ("runner", "update_states"),
+        ("runner", "execute_model"),
+        ("scheduler", "update_from_output"),
+    ],
+)
+def test_ctrl_c_anywhere_in_a_step_leaves_an_engine_that_answers_right(
+    part: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = make_engine(seqs=2)
+    for request_id in "abc":
+        engine.add_request(request_id, SHARED, greedy(8))
+    interrupt_after(getattr(engine, part), name, monkeypatch)
+    with pytest.raises(KeyboardInterrupt):
+        engine.step()
+    assert list(engine.scheduler.requests) == ["c"]
+    assert engine.scheduler.kv_cache_manager.usage == 0.0
+    assert_same_tokens(SHARED, finish(engine)["c"].outputs[0].token_ids, 8)
+
+
+def test_an_engine_that_got_stuck_again_and_again_still_has_all_its_seats() -> None:
+    engine = make_engine(block_size=4, blocks=4, seqs=2)
+    for _ in range(3):
+        engine.add_request("small", random_prompt(5), greedy(2))
+        assert finish(engine)["small"].finished
+        engine.add_request("big", random_prompt(20), greedy(2))
+        with pytest.raises(EngineStuckError):
+            engine.step()
+        engine.abort_request("big")
+    engine.add_request("small", random_prompt(5), greedy(2))
+    assert finish(engine)["small"].finished
+
+
+def test_below_min_tokens_no_stop_token_is_written() -> None:
+    # Greedily the second token would be this one, and at the third place it may stop again.
+    token_ids = [token_id for token_id, _ in reference_tokens(tuple(SHARED), 2)]
+    for drafts in (0, 3):
+        engine = make_engine(drafts=drafts)
+        engine.add_request("a", SHARED, greedy(8, min_tokens=8, stop_token_ids=(token_ids[1],)))
+        engine.add_request("b", SHARED, greedy(8, min_tokens=1, stop_token_ids=(token_ids[1],)))
+        done = finish(engine)
+        assert done["a"].outputs[0].token_ids[0] == token_ids[0] != token_ids[1]
+        assert token_ids[1] not in done["a"].outputs[0].token_ids and len(done["a"].outputs[0].token_ids) == 8
+        assert done["b"].outputs[0].token_ids == token_ids
+
+
+def test_more_output_than_fits_behind_the_prompt_is_refused_at_once() -> None:
+    engine = make_engine()
+    with pytest.raises(ValueError, match=r"min_tokens is 64, but behind its 150 prompt tokens max_model_len = 200"):
+        engine.add_request("a", random_prompt(150), greedy(64, min_tokens=64))
+    engine.add_request("a", random_prompt(150), greedy(50, min_tokens=50))
+    assert len(finish(engine)["a"].outputs[0].token_ids) == 50
+
+
+def test_drafts_that_a_step_has_no_room_for_are_refused() -> None:
+    with pytest.raises(ValueError, match="long_prefill_token_threshold is 4, but with 4 drafts"):
+        make_engine(drafts=4, long_prefill_token_threshold=4)
+
+
+def test_layers_that_the_model_does_not_have_are_refused() -> None:
+    for groups in ((SlidingWindowSpec(8),), (FullAttentionSpec(), SlidingWindowSpec(8))):
+        config = EngineConfig(SchedulerConfig(max_model_len=128), CacheConfig(4, 40, True, groups))
+        with pytest.raises(ValueError, match="but a Llama has one group, of full attention"):
+            LLMEngine(build(TINY, WEIGHTS), None, config)
+
+
+def test_a_prompt_that_can_be_read_once_is_read_once() -> None:
+    engine = make_engine()
+    answer = engine.add_request("a", iter([5, 6, 7]), greedy(2))  # type: ignore[arg-type]
+    assert finish(engine)["a"] is answer and answer.prompt_token_ids == [5, 6, 7]
 
 
 def test_a_mixed_batch_becomes_the_tensors_that_the_lesson_derives_by_hand() -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import torch
 
-from minivllm.config import CacheConfig, EngineConfig, SchedulerConfig, SpeculativeConfig
+from minivllm.config import CacheConfig, EngineConfig, SchedulerConfig, SpeculativeConfig, check_int
 from minivllm.engine.runner import kv_bytes_per_token
 from minivllm.model.attention import AttentionMetadata
 from minivllm.model.hub import DEFAULT_MODEL
@@ -53,11 +53,18 @@ class EngineArgs:
     def __post_init__(self) -> None:
         if self.dtype not in DTYPES:
             raise ValueError(f"EngineArgs.dtype is {self.dtype!r}, but must be one of {', '.join(map(repr, DTYPES))}.")
-        if not 0 < self.gpu_memory_utilization <= 1:
+        if type(self.gpu_memory_utilization) not in (int, float) or not 0 < self.gpu_memory_utilization <= 1:
             raise ValueError(
                 f"EngineArgs.gpu_memory_utilization is {self.gpu_memory_utilization!r}, but must be over 0.0 and at "
                 "most 1.0."
             )
+        check_int(self, "block_size", 1, "a block holds the keys and values of that many tokens")
+        check_int(self, "kv_cache_memory_bytes", 1, "it is the size of the KV pool in bytes")
+        check_int(self, "num_speculative_tokens", 0, "it counts drafts, and 0 turns them off")
+        if self.max_model_len is not None:
+            check_int(self, "max_model_len", 2, "a prompt and an output token are the least (None: all that fits)")
+        if self.num_gpu_blocks_override is not None:
+            check_int(self, "num_gpu_blocks_override", 2, "block 0 is never handed out (None: what the memory holds)")
 
     @property
     def torch_dtype(self) -> torch.dtype | None:
@@ -70,9 +77,11 @@ class EngineArgs:
         Raises:
             ValueError: the memory holds no sequence of two blocks, or a field is out of its range.
         """
-        num_gpu_blocks = self.num_gpu_blocks_override or self._num_blocks_that_fit(model)
+        num_gpu_blocks = self.num_gpu_blocks_override
+        if num_gpu_blocks is None:
+            num_gpu_blocks = self._num_blocks_that_fit(model)
         trained, pool = model.config.max_position_embeddings, (num_gpu_blocks - 1) * self.block_size
-        max_model_len = self.max_model_len or min(trained, pool)
+        max_model_len = min(trained, pool) if self.max_model_len is None else self.max_model_len
         if max_model_len > trained:
             raise ValueError(
                 f"EngineArgs.max_model_len is {max_model_len}, but the model was made for at most {trained} tokens: "
@@ -82,6 +91,12 @@ class EngineArgs:
             raise ValueError(
                 f"EngineArgs.max_model_len is {max_model_len}, but the KV pool holds {pool} tokens, so that a request "
                 "of this length could never end: lower it, or give the pool more memory."
+            )
+        if not self.enable_chunked_prefill and self.max_num_batched_tokens < max_model_len:
+            raise ValueError(
+                f"EngineArgs.max_num_batched_tokens is {self.max_num_batched_tokens}, but without chunked prefill "
+                f"a prompt of up to max_model_len = {max_model_len} tokens has to fit one step: raise it, lower "
+                "max_model_len, or set enable_chunked_prefill=True."
             )
         return EngineConfig(
             SchedulerConfig(

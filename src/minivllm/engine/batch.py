@@ -49,11 +49,13 @@ class Row:
     Attributes:
         index: its row of the block table.
         token_ids: the Request's own list, to be read: it grows as tokens are sampled.
+        num_prompt_tokens: how many of them are the prompt.
         num_blocks: blocks in its row.
     """
 
     index: int
     token_ids: Sequence[int]
+    num_prompt_tokens: int
     sampling_params: SamplingParams
     num_blocks: int = 0
 
@@ -93,7 +95,7 @@ class InputBatch:
             self._free_rows.append(row.index)
 
     def _add(self, data: NewRequestData) -> None:
-        row = Row(self._free_rows.pop(), data.token_ids, data.sampling_params)
+        row = Row(self._free_rows.pop(), data.token_ids, data.num_prompt_tokens, data.sampling_params)
         self._block_table[row.index] = 0
         self.rows[data.req_id] = row
         self._append(row, data.block_ids[0])

@@ -9,6 +9,7 @@ from typing import Any
 from tqdm.auto import tqdm
 
 from minivllm.engine.arg_utils import EngineArgs
+from minivllm.engine.interrupts import hold_interrupts
 from minivllm.engine.llm_engine import LLMEngine, RequestOutput
 from minivllm.model.loader import load_model
 from minivllm.request import SamplingParams
@@ -67,23 +68,22 @@ class LLM:
             KeyboardInterrupt, Exception: from a step; every request of this call is aborted and its blocks are free.
         """
         listed = _as_prompts(prompts)
-        params = _one_for_each(sampling_params or SamplingParams(), len(listed))
-        request_ids = [str(self._num_requests + i) for i in range(len(listed))]
-        self._num_requests += len(listed)
-        outputs: dict[str, RequestOutput] = {}
+        params = _one_for_each(SamplingParams() if sampling_params is None else sampling_params, len(listed))
+        answers: list[RequestOutput] = []
         try:
-            for request_id, prompt, param in zip(request_ids, listed, params, strict=True):
-                self.llm_engine.add_request(request_id, prompt, param)
+            for prompt, param in zip(listed, params, strict=True):
+                with hold_interrupts():
+                    answers.append(self._add_request(prompt, param))
+            unfinished = {answer.request_id for answer in answers}
             with tqdm(total=len(listed), desc="answers", disable=not use_tqdm) as bar:
-                while self.llm_engine.has_unfinished_requests():
-                    for output in self.llm_engine.step():
-                        if output.finished:
-                            outputs[output.request_id] = output
-                            bar.update()
+                while unfinished:
+                    finished = {output.request_id for output in self.llm_engine.step() if output.finished} & unfinished
+                    unfinished -= finished
+                    bar.update(len(finished))
         finally:
-            for request_id in request_ids:
-                self.llm_engine.abort_request(request_id)
-        return [outputs[request_id] for request_id in request_ids]
+            for answer in answers:
+                self.llm_engine.abort_request(answer.request_id)
+        return answers
 
     def chat(
         self,
@@ -99,14 +99,23 @@ class LLM:
 
     def stream(self, prompt: Prompt, sampling_params: SamplingParams | None = None) -> Iterator[RequestOutput]:
         """Answers one prompt and gives the growing answer after each step; leaving the loop aborts it."""
+        answer = self._add_request(prompt, sampling_params or SamplingParams())
+        token_ids, seen = answer.outputs[0].token_ids, 0
+        try:
+            # The engine may have stepped meanwhile: for another stream, or for a call of generate.
+            while not answer.finished or seen < len(token_ids):
+                if seen == len(token_ids):
+                    self.llm_engine.step()
+                if seen < len(token_ids):
+                    seen = len(token_ids)
+                    yield answer
+        finally:
+            self.llm_engine.abort_request(answer.request_id)
+
+    def _add_request(self, prompt: Prompt, sampling_params: SamplingParams) -> RequestOutput:
         request_id = str(self._num_requests)
         self._num_requests += 1
-        self.llm_engine.add_request(request_id, prompt, sampling_params or SamplingParams())
-        try:
-            while request_id in self.llm_engine.scheduler.requests:
-                yield from (output for output in self.llm_engine.step() if output.request_id == request_id)
-        finally:
-            self.llm_engine.abort_request(request_id)
+        return self.llm_engine.add_request(request_id, prompt, sampling_params)
 
     def encode_chat(self, messages: Sequence[Message]) -> list[int]:
         """A conversation as the model's chat template writes it, up to where the answer begins, in token ids."""
@@ -116,9 +125,15 @@ class LLM:
 
 
 def _as_prompts(prompts: Prompt | Sequence[Prompt]) -> list[Prompt]:
-    if isinstance(prompts, str) or (prompts and isinstance(prompts[0], int)):
-        return [prompts]  # type: ignore[list-item]
-    return list(prompts)  # type: ignore[arg-type]
+    if isinstance(prompts, bytes | Mapping):
+        raise ValueError(
+            f"prompts is a {type(prompts).__name__}, but a prompt is text or a sequence of token ids: decode the "
+            "bytes, or take the text out of the mapping."
+        )
+    if isinstance(prompts, str):
+        return [prompts]
+    listed: list[Any] = list(prompts)
+    return [listed] if listed and isinstance(listed[0], int) else listed
 
 
 def _one_for_each(params: SamplingParams | Sequence[SamplingParams], count: int) -> list[SamplingParams]:

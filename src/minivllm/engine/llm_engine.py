@@ -14,6 +14,7 @@ from minivllm.config import EngineConfig
 from minivllm.core.sched.output import EngineCoreOutput, SchedulerOutput
 from minivllm.core.sched.scheduler import Scheduler
 from minivllm.engine.drafter import NgramProposer
+from minivllm.engine.interrupts import hold_interrupts
 from minivllm.engine.runner import ModelRunner
 from minivllm.engine.sampler import SampledTokens, TokenLogprobs
 from minivllm.model.llama import LlamaForCausalLM
@@ -94,7 +95,7 @@ class LLMEngine:
         config: ``config.speculative`` must be None or of the method "ngram", the one that needs no second model.
 
     Raises:
-        ValueError: drafts of another method are asked for.
+        ValueError: drafts of another method are asked for, or steps too short for their number.
     """
 
     def __init__(self, model: LlamaForCausalLM, tokenizer: "Tokenizer | None", config: EngineConfig) -> None:
@@ -102,6 +103,13 @@ class LLMEngine:
             raise ValueError(
                 f"SpeculativeConfig.method is {config.speculative.method!r}, but this engine drafts with 'ngram' "
                 "alone: the others are there for the scheduler, and need a second model."
+            )
+        threshold = config.scheduler.long_prefill_token_threshold
+        if config.speculative is not None and 0 < threshold <= config.speculative.num_speculative_tokens:
+            raise ValueError(
+                f"SchedulerConfig.long_prefill_token_threshold is {threshold}, but with "
+                f"{config.speculative.num_speculative_tokens} drafts a decode may take one token more than that: raise "
+                "it, turn it off with 0, or draft less."
             )
         self.config = config
         self.tokenizer = tokenizer
@@ -113,11 +121,14 @@ class LLMEngine:
 
     def add_request(
         self, request_id: str, prompt: str | Sequence[int], sampling_params: SamplingParams, priority: int = 0
-    ) -> None:
+    ) -> RequestOutput:
         """Puts a prompt into the waiting queue.
 
+        Returns:
+            The answer, empty as yet; it grows with every step.
+
         Raises:
-            ValueError: text without a tokenizer, more tokens asked for than the model has, or what Request and
+            ValueError: text without a tokenizer, what the model or its longest sequence can't give, or what Request and
                 Scheduler.add_request refuse; nothing is added.
         """
         if isinstance(prompt, str):
@@ -135,15 +146,24 @@ class LLMEngine:
             arrival_time=float(next(self._arrivals)),
             priority=priority,
         )
-        self._check_vocabulary(request)
-        self.scheduler.add_request(request)
+        self._check(request)
         text = prompt if isinstance(prompt, str) else None
-        output = RequestOutput(request_id, text, list(token_ids), [CompletionOutput()])
+        output = RequestOutput(request_id, text, request.prompt_token_ids, [CompletionOutput()])
         detokenizer = self.tokenizer.detokenizer() if self.tokenizer is not None else None
-        self._streams[request_id] = _Stream(output, detokenizer)
+        with hold_interrupts():
+            self.scheduler.add_request(request)
+            self._streams[request_id] = _Stream(output, detokenizer)
+        return output
 
-    def _check_vocabulary(self, request: Request) -> None:
-        """What the model can't look up would fail amid a step, and take the step's other requests along."""
+    def _check(self, request: Request) -> None:
+        """What can't be given would fail amid a step, and take the step's other requests along."""
+        max_model_len, min_tokens = self.config.scheduler.max_model_len, request.sampling_params.min_tokens
+        if request.num_prompt_tokens < max_model_len < request.num_prompt_tokens + min_tokens:
+            raise ValueError(
+                f"Request {request.request_id!r}: SamplingParams.min_tokens is {min_tokens}, but behind its "
+                f"{request.num_prompt_tokens} prompt tokens max_model_len = {max_model_len} leaves room for "
+                f"{max_model_len - request.num_prompt_tokens}: lower it, or shorten the prompt."
+            )
         vocab_size = self.runner.model.config.vocab_size
         largest = max(request.all_token_ids)
         if largest >= vocab_size:
@@ -169,9 +189,10 @@ class LLMEngine:
 
     def abort_request(self, request_id: str) -> None:
         """Ends a request now and frees its blocks; one that has finished meanwhile, or never was, is no error."""
-        if request_id in self.scheduler.requests:
-            self.scheduler.finish_requests(request_id, RequestStatus.FINISHED_ABORTED)
-            self._streams.pop(request_id).finish("abort")
+        with hold_interrupts():
+            if request_id in self.scheduler.requests:
+                self.scheduler.finish_requests(request_id, RequestStatus.FINISHED_ABORTED)
+                self._streams.pop(request_id).finish("abort")
 
     def step(self) -> list[RequestOutput]:
         """Schedules, computes and samples once.
@@ -180,20 +201,36 @@ class LLMEngine:
             The requests that got tokens in this step.
 
         Raises:
-            EngineStuckError: requests are left and none of them can ever be scheduled; nothing is changed.
-            Exception: whatever the model raises. The requests of the failed step are aborted and their blocks are free
-                and forgotten by the prefix cache; the others go on with the next step.
+            EngineStuckError: requests are left and none of them can ever be scheduled; they stay where they are.
+            KeyboardInterrupt, Exception: Ctrl-C, or whatever the model raises. The requests of the failed step are
+                aborted, their blocks are free and forgotten by the prefix cache; the others go on with the next step.
         """
+        output = None
+        try:
+            with hold_interrupts():
+                output = self._schedule()
+            sampled = self.runner.execute_model(output)
+            with hold_interrupts():
+                return self._take_in(output, sampled)
+        except BaseException:
+            if output is not None:
+                self._abandon(output)
+            raise
+
+    def _schedule(self) -> SchedulerOutput:
         output = self.scheduler.schedule()
+        self.runner.update_states(output)
+        if output.uncomputed_block_ids:
+            new_blocks = output.scheduled_cached_reqs.new_block_ids
+            taken_since = {block_id for groups in new_blocks for block_id in itertools.chain(*groups or ())}
+            self.scheduler.kv_cache_manager.evict_blocks(set(output.uncomputed_block_ids) - taken_since)
         if not output.num_scheduled_tokens and not output.preempted_req_ids and self.scheduler.requests:
             diagnosis = self.scheduler.diagnose()
             if diagnosis is not None:
                 raise EngineStuckError(diagnosis)
-        try:
-            sampled = self.runner.execute_model(output)
-        except BaseException:
-            self._abandon(output)
-            raise
+        return output
+
+    def _take_in(self, output: SchedulerOutput, sampled: dict[str, SampledTokens]) -> list[RequestOutput]:
         outputs = self.scheduler.update_from_output(
             output, {request_id: tokens.token_ids for request_id, tokens in sampled.items()}
         )
@@ -225,7 +262,8 @@ class LLMEngine:
     def _abandon(self, output: SchedulerOutput) -> None:
         """Undoes a step whose model did not finish: what it would have written must not be found by anybody."""
         manager = self.scheduler.kv_cache_manager
-        for request_id in output.num_scheduled_tokens:
-            for block_ids in manager.get_blocks(request_id).get_block_ids():
-                manager.evict_blocks(block_ids)
-            self.abort_request(request_id)
+        with hold_interrupts():
+            for request_id in output.num_scheduled_tokens:
+                for block_ids in manager.get_blocks(request_id).get_block_ids():
+                    manager.evict_blocks(block_ids)
+                self.abort_request(request_id)

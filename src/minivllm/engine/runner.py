@@ -8,7 +8,8 @@ import torch
 from minivllm.config import EngineConfig
 from minivllm.core.sched.output import SchedulerOutput
 from minivllm.engine.batch import Batch, InputBatch
-from minivllm.engine.sampler import SampledTokens, sample, token_logprobs, uniform, verify
+from minivllm.engine.sampler import SampledTokens, forbid_stop_tokens, sample, token_logprobs, uniform, verify
+from minivllm.kv_cache_interface import FullAttentionSpec
 from minivllm.model.config import LlamaConfig
 from minivllm.model.llama import LlamaForCausalLM
 
@@ -30,10 +31,11 @@ class ModelRunner:
     """
 
     def __init__(self, model: LlamaForCausalLM, config: EngineConfig) -> None:
-        if len(config.cache.kv_cache_groups) != 1:
+        groups = config.cache.kv_cache_groups
+        if len(groups) != 1 or not isinstance(groups[0], FullAttentionSpec):
             raise ValueError(
-                f"CacheConfig.kv_cache_groups holds {len(config.cache.kv_cache_groups)} groups, but a Llama has one, "
-                "of full attention: leave the field out."
+                f"CacheConfig.kv_cache_groups is {groups!r}, but a Llama has one group, of full attention: leave the "
+                "field out."
             )
         self.model = model
         weight = model.model.embed_tokens.weight
@@ -54,6 +56,10 @@ class ModelRunner:
             for _ in range(shape.num_hidden_layers)
         ]
 
+    def update_states(self, output: SchedulerOutput) -> None:
+        """Takes in who left, who came and who got blocks; once for each output, before ``execute_model``."""
+        self.input_batch.update(output)
+
     @torch.inference_mode()
     def execute_model(self, output: SchedulerOutput) -> dict[str, SampledTokens]:
         """Computes one step.
@@ -61,7 +67,6 @@ class ModelRunner:
         Returns:
             For each scheduled request its accepted drafts and one more token; no tokens amid a prompt.
         """
-        self.input_batch.update(output)
         if not output.num_scheduled_tokens:
             return {}
         batch = self.input_batch.build(output)
@@ -73,12 +78,14 @@ class ModelRunner:
     def _sample(self, batch: Batch, logits: torch.Tensor) -> dict[str, SampledTokens]:
         params = []
         uniforms = []
+        num_outputs = []
         for req_id, num_sampled in zip(batch.req_ids, batch.num_sampled, strict=True):
             row = self.input_batch.rows[req_id]
             params += [row.sampling_params] * num_sampled
             seed = row.sampling_params.seed or 0
             uniforms += [uniform(seed, len(row.token_ids) + i) for i in range(num_sampled)]
-        token_ids = sample(logits, params, uniforms).tolist()
+            num_outputs += [len(row.token_ids) - row.num_prompt_tokens + i for i in range(num_sampled)]
+        token_ids = sample(forbid_stop_tokens(logits, params, num_outputs), params, uniforms).tolist()
 
         results = {}
         start = 0

@@ -69,6 +69,31 @@ def sample(logits: torch.Tensor, params: Sequence[SamplingParams], uniforms: Seq
     return sampled
 
 
+def forbid_stop_tokens(
+    logits: torch.Tensor, params: Sequence[SamplingParams], num_outputs: Sequence[int]
+) -> torch.Tensor:
+    """The logits without the stop tokens of rows below ``min_tokens``: there they would not stop, only spoil the text.
+
+    Mirrors vllm/v1/sample/logits_processor/builtin.py (MinTokensLogitsProcessor).
+
+    Args:
+        logits: [num_rows, vocab_size]; left as they are.
+        params: one for each row.
+        num_outputs: for each row the output tokens before it.
+    """
+    forbidden = [
+        (row, token_id)
+        for row, (param, count) in enumerate(zip(params, num_outputs, strict=True))
+        if count < param.min_tokens
+        for token_id in param.stop_token_ids
+        if token_id < logits.shape[1]
+    ]
+    if not forbidden:
+        return logits
+    rows, token_ids = zip(*forbidden, strict=True)
+    return logits.index_put((torch.tensor(rows), torch.tensor(token_ids)), logits.new_tensor(float("-inf")))
+
+
 def _sample_all(scaled: torch.Tensor, params: Sequence[SamplingParams], uniforms: torch.Tensor) -> torch.Tensor:
     return _inverse_cdf(scaled.softmax(dim=-1), uniforms).squeeze(1)
 

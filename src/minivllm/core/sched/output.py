@@ -16,12 +16,14 @@ class NewRequestData:
 
     Attributes:
         token_ids: prompt and, after a preemption, the output so far.
+        num_prompt_tokens: how many of them are the prompt.
         block_ids: the whole block table of each group.
         num_computed_tokens: the prefix hit in tokens.
     """
 
     req_id: str
     token_ids: Sequence[int]
+    num_prompt_tokens: int
     sampling_params: SamplingParams
     block_ids: tuple[list[int], ...]
     num_computed_tokens: int
@@ -54,6 +56,8 @@ class SchedulerOutput:
         scheduled_spec_decode_tokens: draft tokens to verify; -1 pads a newcomer to the length of the others.
         preempted_req_ids: in the order of preemption.
         finished_req_ids: finished or aborted since the step before; reported once.
+        uncomputed_block_ids: blocks of victims that this step had scheduled before it preempted them. Their hashes may
+            be filed, but nobody computes them; vLLM leaves it at that, the engine here takes them out of the cache.
     """
 
     scheduled_new_reqs: list[NewRequestData]
@@ -64,6 +68,7 @@ class SchedulerOutput:
     scheduled_spec_decode_tokens: dict[str, list[int]]
     preempted_req_ids: list[str]
     finished_req_ids: set[str]
+    uncomputed_block_ids: list[int]
 
 
 @dataclass(slots=True)

@@ -155,6 +155,9 @@ class Scheduler:
                     index -= 1
                 if victim.request_id in step.num_scheduled_tokens:
                     step.refund(victim)
+                    first = victim.num_computed_tokens // self.config.cache.block_size
+                    for block_ids in self.kv_cache_manager.get_blocks(victim.request_id).get_block_ids():
+                        step.uncomputed_block_ids += block_ids[first:]
                 self._preempt_request(victim)
                 step.preempted_req_ids.append(victim.request_id)
                 if victim is request:
@@ -248,6 +251,7 @@ class Scheduler:
             scheduled_spec_decode_tokens=step.spec_decode_tokens,
             preempted_req_ids=step.preempted_req_ids,
             finished_req_ids=self.finished_req_ids,
+            uncomputed_block_ids=step.uncomputed_block_ids,
         )
         self.finished_req_ids = set()
         for request_id, num_tokens in step.num_scheduled_tokens.items():
@@ -260,6 +264,7 @@ class Scheduler:
         return NewRequestData(
             request.request_id,
             request.all_token_ids,
+            request.num_prompt_tokens,
             request.sampling_params,
             self.kv_cache_manager.get_blocks(request.request_id).get_block_ids(),
             request.num_computed_tokens,

@@ -29,6 +29,7 @@ class Step:
     num_scheduled_tokens: dict[str, int] = field(default_factory=dict)
     spec_decode_tokens: dict[str, list[int]] = field(default_factory=dict)
     new_blocks: dict[str, KVCacheBlocks] = field(default_factory=dict)
+    uncomputed_block_ids: list[int] = field(default_factory=list)
 
     @property
     def max_num_new_tokens(self) -> int:
