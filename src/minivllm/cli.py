@@ -116,18 +116,40 @@ def check_submission(
 
 @app.command()
 def kernels(
-    check: Annotated[bool, typer.Option("--check", help="compile every kernel for every kind of GPU; needs none")],
+    check: Annotated[
+        bool, typer.Option("--check", help="compile every kernel for every kind of GPU; needs none")
+    ] = False,
 ) -> None:
     """Compile the Triton kernels and show the registers, stack and shared memory that they take."""
+    if not check:
+        raise UsageError("minivllm kernels lacks --check: say minivllm kernels --check to compile them")
     from minivllm.kernels.compile_check import run as run_check
 
-    if not check:
-        raise typer.BadParameter("say --check: there is nothing else to do yet")
     raise typer.Exit(run_check())
 
 
+def _writable(output: Path | None) -> Path | None:
+    """Tried before the measurement, which takes minutes and would be lost."""
+    if output is None:
+        return None
+    try:
+        output.parent.mkdir(parents=True, exist_ok=True)
+        is_new = not output.exists()
+        output.open("a").close()
+        if is_new:
+            output.unlink()
+    except OSError as error:
+        raise typer.BadParameter(
+            f"{output} can't be written ({error.strerror}): name a file in a folder of yours"
+        ) from None
+    return output
+
+
 Runs = Annotated[int, typer.Option("--runs", min=1, help="runs of each measurement")]
-Output = Annotated[Path | None, typer.Option("--output", metavar="FILE", help="write the result as JSON too")]
+Output = Annotated[
+    Path | None,
+    typer.Option("--output", metavar="FILE", callback=_writable, help="write the result as JSON too"),
+]
 Threads = Annotated[int | None, typer.Option("--threads", min=1, help="threads of torch")]
 
 
@@ -183,7 +205,6 @@ def bench_schedule_effects_command(
 
 def _write(output: Path | None, result: dict[str, Any]) -> None:
     if output is not None:
-        output.parent.mkdir(parents=True, exist_ok=True)
         output.write_text(json.dumps(result, indent=1) + "\n")
 
 

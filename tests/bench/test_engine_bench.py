@@ -1,14 +1,17 @@
 """The engine's benchmarks time what they say; here on a few tokens."""
 
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 
 from minivllm.bench import engine, schedule_effects
-from minivllm.bench.engine import Workload, bench_engine
+from minivllm.bench.engine import Stopwatch, TransformersSide, Workload, bench_engine
 from minivllm.bench.schedule_effects import bench_schedule_effects
-from tests.model.tiny import TINY, build, random_weights
+from tests.model.tiny import TINY, build, random_weights, write_gguf
 
 
 def test_all_sides_are_timed_on_the_same_prompts(smollm2_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -25,6 +28,11 @@ def test_all_sides_are_timed_on_the_same_prompts(smollm2_file: Path, monkeypatch
     assert 0.3 < row["share_in_products"] < 1 - row["share_outside_model"]
     assert result["threads"] == 1
     assert "machine" in result
+    if torch.cuda.is_available():
+        assert result["device"] == torch.cuda.get_device_name()
+        assert result["dtype"] in ("bfloat16", "float16")
+    else:
+        assert (result["device"], result["dtype"]) == ("cpu", "float32")
 
 
 def test_an_effect_is_a_ratio_to_its_baseline(smollm2_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -39,9 +47,81 @@ def test_an_effect_is_a_ratio_to_its_baseline(smollm2_file: Path, monkeypatch: p
     assert len(lines) == 3
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_transformers_computes_in_the_dtype_that_it_is_measured_against(dtype: torch.dtype, tmp_path: Path) -> None:
+    model = write_gguf(tmp_path / "model.gguf", TINY, random_weights(TINY))
+    side = TransformersSide(str(model), torch.device("cpu"), dtype)
+    assert {parameter.dtype for parameter in side.model.parameters()} == {dtype}
+    assert {buffer.dtype for buffer in side.model.buffers()} == {torch.float32}
+    prompts = [[3, 4, 5], [6, 7, 8]]
+    assert side.generate(prompts, 2).tokens == side.continuous_batching(prompts, 2).tokens == 4
+
+
+def test_a_stopwatch_waits_for_a_gpu_before_and_after_each_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    events: list[str] = []
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda device: events.append(f"wait for {device}"))
+
+    class Owner:
+        def work(self) -> None:
+            events.append("work")
+
+    owner = Owner()
+    for device in ("cuda", "cpu"):
+        watch = Stopwatch(torch.device(device))
+        watch.time(owner, "work")
+        owner.work()
+        watch.stop()
+    assert events == ["wait for cuda", "work", "wait for cuda", "work"]
+
+
+@pytest.mark.parametrize("command", ["scheduler", "engine", "schedule-effects"])
+@pytest.mark.parametrize("place", ["", "file/result.json"], ids=["a folder", "below a file"])
+def test_an_output_that_cannot_be_written_is_refused_before_anything_is_measured(
+    command: str, place: str, tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+    run = subprocess.run(
+        [sys.executable, "-m", "minivllm", "bench", command, "--output", str(tmp_path / place)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert (run.returncode, run.stdout) == (2, "")
+    assert f"{tmp_path / place} can't be written" in run.stderr
+    assert run.stderr.count("\n") == 1
+
+
+def test_a_measurement_that_fails_leaves_an_older_result_and_no_empty_one(tmp_path: Path) -> None:
+    old, new = tmp_path / "old.json", tmp_path / "folder" / "new.json"
+    old.write_text("{}")
+    for output in (old, new):
+        command = [
+            sys.executable,
+            "-m",
+            "minivllm",
+            "bench",
+            "scheduler",
+            "--vllm",
+            "/nowhere",
+            "--output",
+            str(output),
+        ]
+        assert subprocess.run(command, capture_output=True, timeout=120).returncode == 2
+    assert old.read_text() == "{}"
+    assert not new.exists()
+
+
+def test_prompts_are_of_the_models_own_vocabulary() -> None:
+    model = build(TINY, random_weights(TINY))
+    tokens = schedule_effects.prompt(model, 5000, seed=0)
+    assert len(tokens) == 5000
+    assert min(tokens) == 3
+    assert max(tokens) == TINY.vocab_size - 1
+
+
 def test_under_pressure_the_gate_changes_what_is_computed_twice() -> None:
-    # The schedule does not depend on the tokens, so a tiny model with the real vocabulary will do.
-    config = replace(TINY, vocab_size=49_152, hidden_size=32, num_hidden_layers=1)
+    # The schedule does not depend on the tokens, so a tiny model will do.
+    config = replace(TINY, hidden_size=32, num_hidden_layers=1)
     model = build(config, random_weights(config))
     settings = ("none", "watermark", "gate")
     none, watermark, gate = (schedule_effects.admission(model, setting, 0) for setting in settings)

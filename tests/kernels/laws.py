@@ -1,6 +1,11 @@
-"""What a set of kernels has to do, whichever backend it is; one function a law, used for the twins and for Triton."""
+"""What a set of kernels has to do, whichever backend it is; one function a law, used for the twins and for Triton.
 
-import pytest
+Without pytest: benchmarks/gpu.py holds a GPU's kernels to these laws where nothing but torch and triton is installed.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
 import torch
 
 from minivllm.kernels import Kernels
@@ -126,24 +131,32 @@ def wrong_arguments_are_named(kernels: Kernels) -> None:
         ({"query": torch.zeros(1, 3, 64), "out": torch.zeros(1, 3, 64)}, "multiple of kv_cache's 2"),
         ({"query": torch.zeros(1, 4, 80), "out": torch.zeros(1, 4, 80)}, "head size 80"),
     ):
-        with pytest.raises((ValueError, TypeError)) as error:
-            kernels.paged_attention(**{**good, **change})
-        assert complaint in str(error.value)
+        refused((ValueError, TypeError), complaint, kernels.paged_attention, **{**good, **change})
     assert batch.out.isnan().all()
-    with pytest.raises(ValueError, match="decodes of one new token only: call paged_attention"):
-        kernels.split_kv_attention(**{**good, "max_query_len": 2})
+    split = kernels.split_kv_attention
+    refused(ValueError, "decodes of one new token only: call paged_attention", split, **{**good, "max_query_len": 2})
 
-    kv_cache = torch.zeros(2, 16, 2, 128)
-    row = torch.zeros(3, 2, 64)
-    with pytest.raises(TypeError, match=r"slot_mapping is torch\.int32, but must be torch\.int64"):
-        kernels.cache_write(row, row, kv_cache, torch.zeros(3, dtype=torch.int32))
-    with pytest.raises(ValueError, match=r"slot_mapping has the shape \(2,\), but must be \(3,\)"):
-        kernels.cache_write(row, row, kv_cache, torch.zeros(2, dtype=torch.int64))
-    with pytest.raises(ValueError, match=r"call \.contiguous\(\)"):
-        kernels.cache_write(torch.zeros(3, 64, 2).transpose(1, 2), row, kv_cache, torch.zeros(3, dtype=torch.int64))
-    with pytest.raises(ValueError, match="weight has the shape"):
-        kernels.rms_norm(torch.zeros(1, 8), torch.zeros(1, 8), torch.zeros(9), 1e-5)
-    with pytest.raises(ValueError, match="out has the shape"):
-        kernels.silu_and_mul(torch.zeros(1, 8), torch.zeros(1, 8))
-    with pytest.raises(ValueError, match="positions has the shape"):
-        kernels.rotary_embedding(torch.zeros(1, dtype=torch.int64), row, row, torch.zeros(4, 64))
+    write, kv_cache = kernels.cache_write, torch.zeros(2, 16, 2, 128)
+    row, slots = torch.zeros(3, 2, 64), torch.zeros(3, dtype=torch.int64)
+    refused(TypeError, "slot_mapping is torch.int32, but must be torch.int64", write, row, row, kv_cache, slots.int())
+    refused(ValueError, "slot_mapping has the shape (2,), but must be (3,)", write, row, row, kv_cache, slots[:2])
+    refused(ValueError, "call .contiguous()", write, torch.zeros(3, 64, 2).transpose(1, 2), row, kv_cache, slots)
+    one = torch.zeros(1, 8)
+    refused(ValueError, "weight has the shape", kernels.rms_norm, one, one, torch.zeros(9), 1e-5)
+    refused(ValueError, "out has the shape", kernels.silu_and_mul, one, one)
+    refused(ValueError, "positions has the shape", kernels.rotary_embedding, slots[:1], row, row, torch.zeros(4, 64))
+
+
+def refused(
+    kind: type[Exception] | tuple[type[Exception], ...],
+    complaint: str,
+    call: Callable[..., None],
+    *args: Any,
+    **kw: Any,
+) -> None:
+    try:
+        call(*args, **kw)
+    except kind as error:
+        assert complaint in str(error), f"{complaint!r} is not in {str(error)!r}"
+    else:
+        raise AssertionError(f"nothing was refused with {complaint!r}")

@@ -1,6 +1,8 @@
 """Every kernel compiles for every card, without a GPU: all tiles with CI=true, else a choice of them."""
 
 import os
+import subprocess
+import sys
 from importlib.util import find_spec
 
 import pytest
@@ -54,3 +56,9 @@ def test_a_tile_that_spills_is_refused(tmp_path: object, monkeypatch: pytest.Mon
     )
     usage = compile_check._compile(job, 75, "fp16")
     assert any("stack" in complaint for complaint in usage.complaints(75))
+
+
+def test_the_command_without_check_says_so_in_one_line() -> None:
+    run = subprocess.run([sys.executable, "-m", "minivllm", "kernels"], capture_output=True, text=True, timeout=120)
+    assert (run.returncode, run.stdout) == (2, "")
+    assert run.stderr == "error: minivllm kernels lacks --check: say minivllm kernels --check to compile them\n"

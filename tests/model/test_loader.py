@@ -1,5 +1,6 @@
 """From a name or a path to a model and its tokenizer."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,29 @@ def test_triton_on_a_cpu_is_refused(tmp_path: Path) -> None:
     path = str(write_gguf(tmp_path / "model.gguf", TINY, random_weights(TINY)))
     with pytest.raises(TritonUnavailableError):
         load_model(path, CPU, backend="triton")
+
+
+def test_the_safetensors_file_that_is_named_is_the_one_that_is_loaded(tmp_path: Path) -> None:
+    tuned = random_weights(TINY, seed=1)
+    write_safetensors(tmp_path, TINY, tuned)
+    (tmp_path / "model.safetensors").rename(tmp_path / "finetuned.safetensors")
+    write_safetensors(tmp_path, TINY, random_weights(TINY))
+    gguf = write_gguf(tmp_path / "tuned.gguf", TINY, tuned)
+    expected = load_model(str(gguf), CPU)
+    expected.tokenizer.backend.save(str(tmp_path / "tokenizer.json"))
+    named = load_model(str(tmp_path / "finetuned.safetensors"), CPU)
+    assert named.tokenizer.encode("hi") == expected.tokenizer.encode("hi")
+    assert torch.equal(logits_of(named.model, [3, 4, 5]), logits_of(expected.model, [3, 4, 5]))
+    whole = load_model(str(tmp_path), CPU)
+    assert not torch.equal(logits_of(whole.model, [3, 4, 5]), logits_of(expected.model, [3, 4, 5]))
+
+
+@pytest.mark.parametrize("head_dim", [24, 256])
+def test_a_head_size_that_the_kernels_lack_is_refused_when_the_model_is_loaded(head_dim: int, tmp_path: Path) -> None:
+    config = replace(TINY, head_dim=head_dim)
+    path = write_gguf(tmp_path / "model.gguf", config, random_weights(config))
+    with pytest.raises(ModelError, match=rf"head_dim is {head_dim}, but the kernels take heads of 16, 32, 64, 128"):
+        load_model(str(path), CPU)
 
 
 def test_a_folder_without_a_tokenizer_is_refused(tmp_path: Path) -> None:

@@ -1,6 +1,8 @@
 """Token ids, chat template and incremental detokenization, held against transformers and llama.cpp."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -209,6 +211,7 @@ def with_template(tokenizer: Tokenizer, template: str | None) -> Tokenizer:
         ("{% for", "cannot be applied"),
         ("{{ messages.__class__.__mro__[1].__subclasses__() }}", "cannot be applied"),
         ("{{ messages[0].content.x.y }}", "cannot be applied"),
+        ("{{ 1 + messages[0].content }}", "cannot be applied"),
     ],
 )
 def test_a_template_that_is_missing_refuses_or_misbehaves_is_an_error(
@@ -216,6 +219,45 @@ def test_a_template_that_is_missing_refuses_or_misbehaves_is_an_error(
 ) -> None:
     with pytest.raises(ModelError, match=message):
         with_template(tokenizer, template).apply_chat_template(MESSAGES)
+
+
+@pytest.mark.parametrize(
+    ("message", "complaint"),
+    [
+        ({"role": "user", "content": None}, r"messages\[1\]\['content'\] is None, but must be a str"),
+        ({"role": "user", "content": 5}, r"messages\[1\]\['content'\] is 5, but must be a str"),
+        ({"content": "hi"}, r"messages\[1\]\['role'\] is None, but must be a str"),
+        ("hi", r"messages\[1\]\['role'\] is None"),
+        ({"role": "user", "content": "caf\udce9"}, r"messages\[1\]\['content'\] has '\\udce9' at position 3"),
+    ],
+)
+def test_a_message_without_a_role_and_content_of_text_is_named(
+    tokenizer: Tokenizer, message: Any, complaint: str
+) -> None:
+    with pytest.raises(ValueError, match=complaint):
+        tokenizer.apply_chat_template([MESSAGES[1], message])
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("caf\udce9 au lait", r"has '\\udce9' at position 3, which is no character"),
+        (b"hi", r"is b'hi', but must be a str"),
+        (None, r"is None, but must be a str"),
+    ],
+)
+def test_what_is_no_text_is_not_encoded(tokenizer: Tokenizer, text: Any, complaint: str) -> None:
+    with pytest.raises(ValueError, match=complaint):
+        tokenizer.encode(text)
+
+
+def test_a_prompt_that_is_not_utf_8_ends_the_command_in_one_line(tmp_path: Path) -> None:
+    model = write_gguf(tmp_path / "tiny.gguf", TINY, random_weights(TINY))
+    command: list[str | bytes] = [sys.executable, "-m", "minivllm", "generate", b"caf\xe9", "--model", str(model)]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert (run.returncode, run.stdout) == (2, "")
+    assert "at position 3, which is no character" in run.stderr
+    assert run.stderr.count("\n") == 1
 
 
 def test_what_templates_of_other_models_use_is_there(tokenizer: Tokenizer) -> None:

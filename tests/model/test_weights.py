@@ -218,6 +218,13 @@ def test_a_gguf_file_of_scaled_positions_is_refused(tmp_path: Path) -> None:
     assert "'yarn'" in refused(write_gguf(tmp_path / "m.gguf", TINY, random_weights(TINY), metadata=extra))
 
 
+@pytest.mark.parametrize("alignment", [0, -32, "32", 32.0, True])
+def test_an_alignment_that_is_no_positive_int_is_refused(alignment: Any, tmp_path: Path) -> None:
+    path = write_gguf(tmp_path / "m.gguf", TINY, random_weights(TINY), metadata={"general.alignment": alignment})
+    message = refused(path)
+    assert f"general.alignment of {path} is {alignment!r}, but must be an int of at least 1" in message
+
+
 def with_config(folder: Path, **changes: Any) -> Path:
     write_safetensors(folder, TINY, random_weights(TINY))
     content = {key: value for key, value in (config_json(TINY) | changes).items() if value is not None}
@@ -277,6 +284,27 @@ def test_a_damaged_index_is_refused(content: str, tmp_path: Path) -> None:
     folder = write_shards(tmp_path, random_weights(TINY))
     (folder / "model.safetensors.index.json").write_text(content)
     assert "model.safetensors.index.json" in refused(folder)
+
+
+def test_a_shard_that_is_named_stands_for_the_whole_model(tmp_path: Path) -> None:
+    weights = random_weights(TINY)
+    checkpoint = open_checkpoint(write_shards(tmp_path, weights) / "b.safetensors")
+    assert all(torch.equal(weight, weights[name]) for name, weight in checkpoint.weights())
+
+
+def test_a_file_beside_shards_that_is_named_is_read_alone(tmp_path: Path) -> None:
+    write_shards(tmp_path, random_weights(TINY))
+    other = random_weights(TINY, seed=1)
+    save_file(other, tmp_path / "other.safetensors")
+    checkpoint = open_checkpoint(tmp_path / "other.safetensors")
+    assert all(torch.equal(weight, other[name]) for name, weight in checkpoint.weights())
+
+
+def test_a_named_file_that_is_no_whole_model_is_itself_named_in_the_complaint(tmp_path: Path) -> None:
+    weights = random_weights(TINY)
+    write_safetensors(tmp_path, TINY, weights)
+    save_file({QUERY: weights[QUERY]}, tmp_path / "part.safetensors")
+    assert str(tmp_path / "part.safetensors") in refused(tmp_path / "part.safetensors")
 
 
 def test_shards_without_an_index_are_refused(tmp_path: Path) -> None:

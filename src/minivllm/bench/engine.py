@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from minivllm.bench.machine import BenchError, where_and_when
+from minivllm.bench.machine import BenchError, device_and_dtype, where_and_when
 from minivllm.engine.arg_utils import EngineArgs
 from minivllm.engine.llm_engine import LLMEngine
 from minivllm.model.config import LlamaConfig
@@ -44,23 +44,27 @@ class Timing:
 
     Attributes:
         ttft, itl: time to first token of each request, and every time between two tokens.
-        in_model: time in the forward passes and the logits; the rest is the engine's own.
-        in_products: time of that in products with weights.
     """
 
     seconds: float
     tokens: int
     ttft: list[float] = field(default_factory=list)
     itl: list[float] = field(default_factory=list)
-    in_model: float = 0.0
-    in_products: float = 0.0
+
+
+def now(device: torch.device) -> float:
+    """The time in seconds once ``device`` has done all that it was told to: a GPU's calls return before that."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    return time.perf_counter()
 
 
 class Stopwatch:
-    """Adds up the seconds that calls of some objects' methods take, until it is stopped."""
+    """Adds up the seconds that calls of some objects' methods take on a device, until it is stopped."""
 
-    def __init__(self) -> None:
+    def __init__(self, device: torch.device) -> None:
         self.seconds = 0.0
+        self._device = device
         self._before: list[tuple[object, dict[str, Any]]] = []
 
     def time(self, owner: object, *names: str) -> None:
@@ -75,22 +79,15 @@ class Stopwatch:
             vars(owner).update(before)
 
     def _call(self, method: Callable[..., torch.Tensor], *args: Any) -> torch.Tensor:
-        before = time.perf_counter()
+        before = now(self._device)
         result = method(*args)
-        self.seconds += time.perf_counter() - before
+        self.seconds += now(self._device) - before
         return result
 
 
 def run_minivllm(engine: LLMEngine, prompts: Prompts, output: int) -> Timing:
     """Answers the prompts with exactly ``output`` tokens each."""
     params = SamplingParams(max_tokens=output, temperature=0.0, ignore_eos=True)
-    model = engine.runner.model
-    in_model, in_products = Stopwatch(), Stopwatch()
-    in_model.time(model, "forward", "compute_logits")
-    in_products.time(model, "head")
-    for module in model.modules():
-        if isinstance(module, Linear):
-            in_products.time(module, "forward")
     start = time.perf_counter()
     for i, prompt in enumerate(prompts):
         engine.add_request(str(i), prompt, params)
@@ -103,20 +100,42 @@ def run_minivllm(engine: LLMEngine, prompts: Prompts, output: int) -> Timing:
         for out in outputs:
             (itl if out.request_id in last else ttft).append(now - last.get(out.request_id, start))
             last[out.request_id] = now
-    seconds = time.perf_counter() - start
+    return Timing(time.perf_counter() - start, output * len(prompts), ttft, itl)
+
+
+def shares_of_time(engine: LLMEngine, prompts: Prompts, output: int) -> dict[str, float]:
+    """What part of a run is the engine's own, and what part goes into products with weights.
+
+    A run of its own: stopwatches make the host wait for a GPU at every product, so such a run's speed does not count.
+    """
+    model = engine.runner.model
+    device = model.cos_sin.device
+    in_model, in_products = Stopwatch(device), Stopwatch(device)
+    in_model.time(model, "forward", "compute_logits")
+    in_products.time(model, "head")
+    for module in model.modules():
+        if isinstance(module, Linear):
+            in_products.time(module, "forward")
+    seconds = run_minivllm(engine, prompts, output).seconds
     in_products.stop()
     in_model.stop()
-    return Timing(seconds, output * len(prompts), ttft, itl, in_model.seconds, in_products.seconds)
+    return {
+        "share_outside_model": round(1 - in_model.seconds / seconds, 4),
+        "share_in_products": round(in_products.seconds / seconds, 4),
+    }
 
 
 class TransformersSide:
     """transformers' own Llama with the weights of a checkpoint.
 
+    Args:
+        device, dtype: of its weights and activations; its angles stay float32, as minivllm's do.
+
     Raises:
         BenchError: transformers is not installed.
     """
 
-    def __init__(self, model: str) -> None:
+    def __init__(self, model: str, device: torch.device, dtype: torch.dtype) -> None:
         try:
             import transformers
         except ImportError:
@@ -127,14 +146,22 @@ class TransformersSide:
         transformers.logging.set_verbosity_error()
         checkpoint = open_checkpoint(fetch(model))
         self.model = transformers_llama(checkpoint.config, dict(checkpoint.weights()))
+        for parameter in self.model.parameters():
+            parameter.data = parameter.data.to(dtype)
+        self.model.to(device)
 
     def generate(self, prompts: Prompts, output: int) -> Timing:
-        start = time.perf_counter()
+        device = self.model.device
+        start = now(device)
         with torch.inference_mode():
             self.model.generate(
-                torch.tensor(prompts), max_new_tokens=output, min_new_tokens=output, do_sample=False, pad_token_id=2
+                torch.tensor(prompts, device=device),
+                max_new_tokens=output,
+                min_new_tokens=output,
+                do_sample=False,
+                pad_token_id=2,
             )
-        return Timing(time.perf_counter() - start, output * len(prompts))
+        return Timing(now(device) - start, output * len(prompts))
 
     def continuous_batching(self, prompts: Prompts, output: int) -> Timing:
         from transformers import ContinuousBatchingConfig, GenerationConfig
@@ -198,6 +225,7 @@ def bench_engine(
     loaded = load_model(args.model)
     config = args.create_engine_config(loaded.model)
     vocab_size = loaded.model.config.vocab_size
+    weight = loaded.model.model.embed_tokens.weight
 
     def minivllm(prompts: Prompts, output: int) -> Timing:
         return run_minivllm(engine, prompts, output)
@@ -206,24 +234,27 @@ def bench_engine(
     sides: dict[str, Callable[[Prompts, int], Timing]] = {"minivllm": minivllm}
     versions = [f"torch {torch.__version__}"]
     if against is not None:
-        other = TransformersSide(model)
+        other = TransformersSide(model, weight.device, weight.dtype)
         versions.append(other.version)
         sides |= {"generate": other.generate, "continuous batching": other.continuous_batching}
 
     results = []
     for workload in WORKLOADS:
         timings: dict[str, list[Timing]] = {name: [] for name in sides}
+        seed = 1000 * workload.batch + workload.context
         for run in range(runs + 1):
-            prompts = workload.prompts(vocab_size, seed=1000 * workload.batch + workload.context + run)
+            prompts = workload.prompts(vocab_size, seed + run)
             for name, side in sides.items():
                 timing = side(prompts, workload.output)
                 if run:
                     timings[name].append(timing)
-        row = _summary(workload, timings)
+        unseen = workload.prompts(vocab_size, seed + runs + 1)
+        row = _summary(workload, timings) | shares_of_time(engine, unseen, workload.output)
         results.append(row)
         report(format_row(row))
     return {
         **where_and_when(),
+        **device_and_dtype(loaded.model),
         "threads": torch.get_num_threads(),
         "model": model,
         "runs": runs,
@@ -243,8 +274,6 @@ def _summary(workload: Workload, timings: dict[str, list[Timing]]) -> dict[str, 
         "ratio": {name: round(rates["minivllm"] / rate, 2) for name, rate in rates.items() if name != "minivllm"},
         "ttft_ms": {"p50": _percentile_ms(ttft, 50), "p99": _percentile_ms(ttft, 99)},
         "itl_ms": {"p50": _percentile_ms(itl, 50), "p99": _percentile_ms(itl, 99)},
-        "share_outside_model": round(statistics.median(1 - run.in_model / run.seconds for run in own), 4),
-        "share_in_products": round(statistics.median(run.in_products / run.seconds for run in own), 4),
     }
 
 

@@ -4,8 +4,12 @@ import os
 import platform
 from datetime import date
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from minivllm.errors import MinivllmError
+
+if TYPE_CHECKING:
+    from torch import nn
 
 
 class BenchError(MinivllmError):
@@ -18,6 +22,15 @@ def where_and_when() -> dict[str, str]:
         "date": date.today().isoformat(),
         "machine": f"{_cpu_name()}, {os.cpu_count()} cores, {platform.system()}",
     }
+
+
+def device_and_dtype(model: "nn.Module") -> dict[str, str]:
+    """``device``, a GPU by its name, and the ``dtype`` of the weights."""
+    import torch
+
+    weight = next(model.parameters())
+    name = torch.cuda.get_device_name(weight.device) if weight.device.type == "cuda" else weight.device.type
+    return {"device": name, "dtype": str(weight.dtype).removeprefix("torch.")}
 
 
 def _cpu_name() -> str:

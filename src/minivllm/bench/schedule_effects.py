@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from minivllm.bench.machine import where_and_when
+from minivllm.bench.machine import device_and_dtype, where_and_when
 from minivllm.config import CacheConfig, EngineConfig, SchedulerConfig
 from minivllm.engine.llm_engine import LLMEngine
 from minivllm.model.llama import LlamaForCausalLM
@@ -43,9 +43,10 @@ def make_engine(model: LlamaForCausalLM, blocks: int = 1024, block_size: int = 1
     return LLMEngine(model, None, config)
 
 
-def prompt(length: int, seed: int) -> list[int]:
+def prompt(model: LlamaForCausalLM, length: int, seed: int) -> list[int]:
+    """Random tokens of the model's vocabulary."""
     generator = torch.Generator().manual_seed(seed)
-    return torch.randint(3, 49_000, (length,), generator=generator).tolist()
+    return torch.randint(3, model.config.vocab_size, (length,), generator=generator).tolist()
 
 
 def greedy(max_tokens: int) -> SamplingParams:
@@ -57,11 +58,11 @@ def chunked_prefill(model: LlamaForCausalLM, setting: str, run: int) -> dict[str
     chunk = {"whole prompt": 2048, "chunks of 256": 256, "chunks of 64": 64}[setting]
     engine = make_engine(model, max_num_batched_tokens=chunk, enable_chunked_prefill=chunk < 2048)
     for i in range(4):
-        engine.add_request(f"decode{i}", prompt(32, 100 * run + i), greedy(200))
+        engine.add_request(f"decode{i}", prompt(model, 32, 100 * run + i), greedy(200))
     for _ in range(8):
         engine.step()
     start = last = time.perf_counter()
-    engine.add_request("long", prompt(1024, 100 * run + 50), greedy(2))
+    engine.add_request("long", prompt(model, 1024, 100 * run + 50), greedy(2))
     gaps = []
     while True:
         outputs = engine.step()
@@ -75,13 +76,13 @@ def chunked_prefill(model: LlamaForCausalLM, setting: str, run: int) -> dict[str
 def prefix_hit(model: LlamaForCausalLM, setting: str, run: int) -> dict[str, float]:
     """A prompt of 512 tokens, of which 480 are in the cache or none."""
     engine = make_engine(model)
-    shared = prompt(480, 100 * run)
-    before = shared if setting == "hit" else prompt(480, 100 * run + 1)
-    engine.add_request("before", before + prompt(32, 100 * run + 2), greedy(1))
+    shared = prompt(model, 480, 100 * run)
+    before = shared if setting == "hit" else prompt(model, 480, 100 * run + 1)
+    engine.add_request("before", before + prompt(model, 32, 100 * run + 2), greedy(1))
     while engine.has_unfinished_requests():
         engine.step()
     start = time.perf_counter()
-    engine.add_request("now", shared + prompt(32, 100 * run + 3), greedy(1))
+    engine.add_request("now", shared + prompt(model, 32, 100 * run + 3), greedy(1))
     engine.step()
     return {"ttft_s": time.perf_counter() - start}
 
@@ -101,7 +102,7 @@ def admission(model: LlamaForCausalLM, setting: str, run: int) -> dict[str, floa
     )
     counter = StepCounter(engine.scheduler)
     for i in range(12):
-        engine.add_request(str(i), prompt(192, 100 * run + i), greedy(32))
+        engine.add_request(str(i), prompt(model, 192, 100 * run + i), greedy(32))
     start = time.perf_counter()
     while engine.has_unfinished_requests():
         engine.step()
@@ -119,7 +120,7 @@ def block_size(model: LlamaForCausalLM, setting: str, run: int) -> dict[str, flo
     size = int(setting)
     engine = make_engine(model, blocks=8192 // size, block_size=size)
     for i in range(8):
-        engine.add_request(str(i), prompt(512, 100 * run + i), greedy(14))
+        engine.add_request(str(i), prompt(model, 512, 100 * run + i), greedy(14))
     while any(
         request.is_prefill_chunk or not request.num_output_tokens for request in engine.scheduler.requests.values()
     ):
@@ -169,6 +170,7 @@ def bench_schedule_effects(model: str, runs: int, threads: int | None, report: C
             report(line)
     return {
         **where_and_when(),
+        **device_and_dtype(loaded.model),
         "threads": torch.get_num_threads(),
         "model": model,
         "runs": runs,

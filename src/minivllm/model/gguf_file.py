@@ -103,6 +103,11 @@ class GGUFFile:
             self.metadata[key] = self._value(self._unpack("I")[0])
         infos = [self._tensor_info() for _ in range(num_tensors)]
         alignment = self.metadata.get("general.alignment", GGUF_DEFAULT_ALIGNMENT)
+        if type(alignment) is not int or alignment < 1:
+            raise ModelError(
+                f"general.alignment of {self.path} is {alignment!r}, but must be an int of at least 1: convert the "
+                "model again."
+            )
         data_start = -(-self._offset // alignment) * alignment
         self.tensors = {name: self._tensor(name, shape, kind, data_start + start) for name, shape, kind, start in infos}
 

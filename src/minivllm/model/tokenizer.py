@@ -58,11 +58,13 @@ class Tokenizer:
 
     @classmethod
     def from_path(cls, path: Path) -> "Tokenizer":
-        """Build the tokenizer of a GGUF file, or of a folder with ``tokenizer.json``.
+        """Build the tokenizer of a GGUF file, or of a folder with ``tokenizer.json`` (or a safetensors file in it).
 
         Raises:
             ModelError: a file is missing or damaged, or the kind of tokenizer is not known.
         """
+        if path.suffix == ".safetensors" and path.is_file():
+            return cls.from_folder(path.parent)
         return cls.from_gguf(GGUFFile(path).metadata) if path.is_file() else cls.from_folder(path)
 
     @classmethod
@@ -139,7 +141,11 @@ class Tokenizer:
         """Token ids of ``text``; special tokens that are spelled out in it are recognized.
 
         ``add_special_tokens=False`` adds none at the start: a chat template has written them already.
+
+        Raises:
+            ValueError: ``text`` is no text, or holds half a character (a surrogate).
         """
+        _check_text("The text", text)
         return self.backend.encode(text, add_special_tokens=add_special_tokens).ids
 
     def decode(self, token_ids: Sequence[int], *, skip_special_tokens: bool = True) -> str:
@@ -156,8 +162,12 @@ class Tokenizer:
         Encode it with ``add_special_tokens=False``.
 
         Raises:
+            ValueError: a message has no role or content, or one that is no text.
             ModelError: the model has no template, or the template refuses the messages.
         """
+        for i, message in enumerate(messages):
+            for key in ("role", "content"):
+                _check_text(f"messages[{i}][{key!r}]", message.get(key) if isinstance(message, Mapping) else None)
         if self.chat_template is None:
             raise ModelError(
                 "The model has no chat template: pass a plain prompt, or use a model tuned for conversations."
@@ -167,7 +177,7 @@ class Tokenizer:
             return template.render(
                 messages=messages, add_generation_prompt=add_generation_prompt, **self.special_tokens
             )
-        except TemplateError as error:
+        except Exception as error:  # a template is a program that came with the model
             raise ModelError(f"The chat template cannot be applied to these messages: {error}.") from error
 
 
@@ -194,6 +204,18 @@ class IncrementalDetokenizer:
         new = whole[len(self.text) :]
         self.text = whole
         return new
+
+
+def _check_text(name: str, text: object) -> None:
+    if not isinstance(text, str):
+        raise ValueError(f"{name} is {text!r}, but must be a str: give a text.")
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(
+            f"{name} has {text[error.start]!r} at position {error.start}, which is no character: give text that was "
+            "read as UTF-8 without errors."
+        ) from None
 
 
 def _read_optional(path: Path) -> dict[str, Any]:

@@ -26,7 +26,7 @@ class Checkpoint(ABC):
     """A model on disk.
 
     Attributes:
-        path: the GGUF file, or the folder that holds ``config.json`` and the safetensors files.
+        path: the GGUF or safetensors file, or the folder that holds ``config.json`` and the safetensors files.
         config: its shape.
     """
 
@@ -74,10 +74,14 @@ class Checkpoint(ABC):
 
 
 class SafetensorsCheckpoint(Checkpoint):
-    """A folder as Hugging Face publishes it: ``config.json`` beside one or more safetensors files."""
+    """A folder as Hugging Face publishes it: ``config.json`` beside one or more safetensors files.
 
-    def __init__(self, folder: Path) -> None:
-        self.path = folder
+    Given the path of a safetensors file it reads that one alone, or, if the index names it, all that the index names.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._folder = folder = path.parent if path.is_file() else path
         self.config = LlamaConfig.from_hf(read_json(folder / "config.json"))
         self._files: dict[str, Any] = {}
         for file in self._file_names():
@@ -89,7 +93,7 @@ class SafetensorsCheckpoint(Checkpoint):
         for name, slice_ in slices.items():
             if slice_.get_dtype() not in _FLOAT_DTYPES:
                 raise ModelError(
-                    f"Tensor {name!r} in {folder} is stored as {slice_.get_dtype()}, but must be one of "
+                    f"Tensor {name!r} in {path} is stored as {slice_.get_dtype()}, but must be one of "
                     f"{', '.join(_FLOAT_DTYPES)}: use a model that is not quantized."
                 )
 
@@ -98,12 +102,18 @@ class SafetensorsCheckpoint(Checkpoint):
         return tensor
 
     def _file_names(self) -> list[str]:
-        if (self.path / _INDEX_NAME).is_file():
-            weight_map = read_json(self.path / _INDEX_NAME).get("weight_map")
+        named = self.path.name if self.path.is_file() else None
+        index = self._folder / _INDEX_NAME
+        if index.is_file():
+            weight_map = read_json(index).get("weight_map")
             if not isinstance(weight_map, dict):
-                raise ModelError(f"{self.path / _INDEX_NAME} has no weight_map: get it again.")
-            return sorted(set(map(str, weight_map.values())))
-        names = sorted(file.name for file in self.path.glob("*.safetensors"))
+                raise ModelError(f"{index} has no weight_map: get it again.")
+            names = sorted(set(map(str, weight_map.values())))
+            if named is None or named in names:
+                return names
+        if named is not None:
+            return [named]
+        names = sorted(file.name for file in self._folder.glob("*.safetensors"))
         if len(names) == 1:
             return names
         if not names:
@@ -150,12 +160,13 @@ class GGUFCheckpoint(Checkpoint):
 
 
 def open_checkpoint(path: Path) -> Checkpoint:
-    """Open a GGUF file, or a folder with ``config.json`` and safetensors, and check every name and shape.
+    """Open a GGUF file, or safetensors beside their ``config.json`` (the file or the folder); check names and shapes.
 
     Raises:
         ModelError: the model cannot be used; the message names the tensor and the shape it must have.
     """
-    return GGUFCheckpoint(path) if path.is_file() else SafetensorsCheckpoint(path)
+    is_gguf = path.is_file() and path.suffix != ".safetensors"
+    return GGUFCheckpoint(path) if is_gguf else SafetensorsCheckpoint(path)
 
 
 def read_json(path: Path) -> dict[str, Any]:

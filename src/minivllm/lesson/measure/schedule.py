@@ -119,10 +119,10 @@ def _gaps_while_a_prompt_arrives(
 
     engine = make_engine(loaded.model, max_num_batched_tokens=budget)
     for i in range(CHUNK_DECODES):
-        engine.add_request(f"decode{i}", prompt(16, 1000 + 10 * run + i), greedy(1000))
+        engine.add_request(f"decode{i}", prompt(loaded.model, 16, 1000 + 10 * run + i), greedy(1000))
     engine.step()
     before = [_seconds(engine.step) for _ in range(2)]
-    engine.add_request("long", prompt(length, 2000 + run), greedy(1))
+    engine.add_request("long", prompt(loaded.model, length, 2000 + run), greedy(1))
     during = []
     while "long" in engine.scheduler.requests:
         during.append(_seconds(engine.step))
@@ -144,10 +144,10 @@ def measure_prefix_hit(loaded: LoadedModel | None, *, runs: int = 4) -> Measured
 
     engine = make_engine(loaded.model)
     ttft: dict[str, list[float]] = {"cold": [], "hit": []}
-    _first_token(engine, "warm up", prompt(PREFIX_SHARED, 2999))  # not counted
+    _first_token(engine, "warm up", prompt(loaded.model, PREFIX_SHARED, 2999))  # not counted
     for run in range(runs):
-        shared, cold = prompt(PREFIX_SHARED, 3000 + run), prompt(PREFIX_SHARED, 4000 + run)
-        own = [prompt(PREFIX_OWN, 5000 + 10 * run + i) for i in range(3)]
+        shared, cold = prompt(loaded.model, PREFIX_SHARED, 3000 + run), prompt(loaded.model, PREFIX_SHARED, 4000 + run)
+        own = [prompt(loaded.model, PREFIX_OWN, 5000 + 10 * run + i) for i in range(3)]
         _first_token(engine, f"before {run}", shared + own[0])
         for label, tokens in (("cold", cold + own[1]), ("hit", shared + own[2])):
             ttft[label].append(_first_token(engine, f"{label} {run}", tokens))
@@ -204,7 +204,7 @@ def _decoding(loaded: LoadedModel, size: int, context: int, requests: int, runs:
 
     engine = make_engine(loaded.model, blocks=requests * (-(-(context + runs + 8) // size)) + 1, block_size=size)
     for i in range(requests):
-        engine.add_request(str(i), prompt(context, 6000 + i), greedy(runs + 8))
+        engine.add_request(str(i), prompt(loaded.model, context, 6000 + i), greedy(runs + 8))
     live = engine.scheduler.requests.values()
     while not all(request.num_output_tokens for request in live):
         engine.step()
