@@ -1,16 +1,20 @@
 """What a notebook and a command line see of the engine."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+import torch
 
 from minivllm import LLM, SamplingParams
 from minivllm.model.loader import LoadedModel
 from tests.model.tiny import TINY, random_weights, write_gguf
 
+ROOT = Path(__file__).parents[2]
 GREEDY = SamplingParams(max_tokens=6, temperature=0.0)
 
 
@@ -91,6 +95,11 @@ def test_a_call_that_is_refused_leaves_requests_of_others_alone(llm: LLM) -> Non
         (b"hello", GREEDY, "prompts is a bytes, but a prompt is text or a sequence of token ids"),
         ({"prompt_token_ids": [5]}, GREEDY, "prompts is a dict"),
         ([b"hello"], GREEDY, "prompt_token_ids is a bytes"),
+        (None, GREEDY, "prompts is a NoneType"),
+        (torch.tensor([5, 6]), GREEDY, "prompts is a Tensor.*call tolist"),
+        (np.array([5, 6]), GREEDY, "prompts is a ndarray"),
+        (["a"], {"max_tokens": 3}, "but must be a SamplingParams or a list of them"),
+        (["a"], [3], "but must be a SamplingParams or a list of them"),
         (["a"], [], "sampling_params holds 0 entries for 1 prompts"),
     ],
 )
@@ -160,6 +169,37 @@ def test_the_pool_is_reported_in_one_line(llm: LLM) -> None:
 def test_a_setting_that_can_not_be_used_is_named(tiny_file: Path, args: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message.replace("(", r"\(")):
         LLM(str(tiny_file), **args)
+
+
+READY_AND_BUSY = """
+import json, sys, time
+from pathlib import Path
+start = time.process_time()
+import torch
+torch.set_num_threads(1)
+from minivllm import LLM, SamplingParams
+llm = LLM(sys.argv[1])
+seconds = time.process_time() - start
+for kv_cache in llm.llm_engine.runner.kv_caches:
+    kv_cache.fill_(0.5)  # a pool that is written has all its memory
+llm.generate("Hello world, " * 600, SamplingParams(max_tokens=2, temperature=0.0), use_tqdm=False)
+sampled = SamplingParams(max_tokens=2, top_k=50, top_p=0.9, seed=1)
+llm.generate([f"Hello {i}" for i in range(128)], sampled, use_tqdm=False)
+status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
+print(json.dumps({"seconds": seconds, "peak": 1024 * int(status["VmHWM"].split()[0])}))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the peak memory of a process is read from /proc, which Linux has")
+def test_it_is_ready_soon_and_a_full_house_stays_under_the_memory_limit(smollm2_file: Path) -> None:
+    """A fresh process with the default pool: a long prompt, then as many sampled requests as it takes at once."""
+    command = [sys.executable, "-c", READY_AND_BUSY, str(smollm2_file)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    print(f"ready in {result['seconds']:.1f} s of CPU time, {result['peak'] / 1e9:.2f} GB")
+    assert result["peak"] < 1.8e9
+    assert result["seconds"] < 5
 
 
 def test_the_command_streams_the_models_answer(smollm2: LoadedModel) -> None:

@@ -27,13 +27,16 @@ TIE = 1e-3
 MAX_MODEL_LEN = 384
 SMALL_POOL = 384
 """Tokens that the pool holds: the longest request and no more."""
+SMALLER_POOL = 224
+"""Few enough tokens for the few prompts of the reduced test to fight over."""
+LARGE_POOL = 11_000
 
 DIMENSIONS: dict[str, tuple[Any, ...]] = {
     "budget": (16, 64, 2048),
     "block_size": (8, 16, 32),
     "max_num_seqs": (1, 8, 64),
     "prefix_caching": (True, False),
-    "pool_tokens": (SMALL_POOL, 11_000),
+    "pool_tokens": (SMALL_POOL, LARGE_POOL),
     "drafts": (0, 4),
     "arrival": ("at once", "trickled"),
 }
@@ -42,10 +45,10 @@ FULL = covering_array(DIMENSIONS, times=2)
 REDUCED = [
     dict(zip(DIMENSIONS, values, strict=True))
     for values in (
-        (64, 8, 8, True, SMALL_POOL, 0, "at once"),
-        (2048, 16, 64, False, 11_000, 4, "trickled"),
-        (16, 32, 64, True, 11_000, 4, "at once"),
-        (64, 16, 1, True, SMALL_POOL, 0, "trickled"),
+        (16, 32, 8, True, SMALLER_POOL, 0, "at once"),
+        (2048, 16, 64, False, LARGE_POOL, 4, "trickled"),
+        (64, 8, 64, True, LARGE_POOL, 4, "at once"),
+        (64, 16, 1, True, SMALLER_POOL, 0, "trickled"),
     )
 ]
 
@@ -101,7 +104,7 @@ def run(loaded: LoadedModel, config: dict[str, Any], prompts: list[list[int]], m
                 max_num_seqs=config["max_num_seqs"],
                 max_model_len=MAX_MODEL_LEN,
                 # Admit on the first chunk alone, so that a small pool is fought over.
-                scheduler_reserve_full_isl=config["pool_tokens"] != SMALL_POOL,
+                scheduler_reserve_full_isl=config["pool_tokens"] == LARGE_POOL,
             ),
             CacheConfig(
                 config["block_size"], config["pool_tokens"] // config["block_size"] + 1, config["prefix_caching"]
@@ -147,6 +150,8 @@ def test_a_few_prompts_are_answered_alike(
 ) -> None:
     prompts = encode(smollm2, [PROMPTS[i] for i in (1, 6, 9, 15, 16, 21, 22, 28, 29, 30)])
     result = run(smollm2, config, prompts, 12, reference)
+    if config["pool_tokens"] == SMALLER_POOL and config["max_num_seqs"] > 1:
+        assert result.preemptions >= 3
     with capsys.disabled():
         print("\n".join(["", *result.ties]), end="")
 

@@ -6,8 +6,8 @@ import statistics
 
 import pytest
 
+from minivllm.bench.machine import percentile
 from minivllm.viz.figures import latency_figure
-from minivllm.viz.figures.latency import percentile
 from tests.viz.pictures import assert_every_text_lies_inside, xs, ys
 
 ITL = {"budget 2048": [0.02 + 0.001 * (i % 7) for i in range(120)] + [0.4, 0.5], "budget 128": [0.03] * 50}

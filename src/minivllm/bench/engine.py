@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from minivllm.bench.machine import BenchError, device_and_dtype, where_and_when
+from minivllm.bench.machine import BenchError, device_and_dtype, percentile, where_and_when
 from minivllm.engine.arg_utils import EngineArgs
 from minivllm.engine.llm_engine import LLMEngine
 from minivllm.model.config import LlamaConfig
@@ -149,6 +149,7 @@ class TransformersSide:
         for parameter in self.model.parameters():
             parameter.data = parameter.data.to(dtype)
         self.model.to(device)
+        self._requests_of_manager = 0
 
     def generate(self, prompts: Prompts, output: int) -> Timing:
         device = self.model.device
@@ -169,6 +170,10 @@ class TransformersSide:
         config = GenerationConfig(max_new_tokens=output, do_sample=False, eos_token_id=-1, pad_token_id=2)
         # By default it takes most of the memory for its cache, and starts anew at each call: neither is timed here.
         cache = ContinuousBatchingConfig(max_memory_percent=0.1)
+        # Its manager is made for as many requests as it met first, and would serve more of them one by one.
+        if len(prompts) != self._requests_of_manager:
+            self.model.destroy_cached_continuous_batching_manager()
+            self._requests_of_manager = len(prompts)
         start = time.perf_counter()
         outputs = self.model.generate_batch(
             inputs=prompts, generation_config=config, continuous_batching_config=cache, persistent_manager=True
@@ -266,8 +271,8 @@ def bench_engine(
 def _summary(workload: Workload, timings: dict[str, list[Timing]]) -> dict[str, Any]:
     rates = {name: statistics.median(run.tokens / run.seconds for run in own) for name, own in timings.items()}
     own = timings["minivllm"]
-    itl = sorted(gap for run in own for gap in run.itl)
-    ttft = sorted(first for run in own for first in run.ttft)
+    itl = [gap for run in own for gap in run.itl]
+    ttft = [first for run in own for first in run.ttft]
     return {
         **vars(workload),
         "tokens_per_second": {name: round(rate, 1) for name, rate in rates.items()},
@@ -277,8 +282,8 @@ def _summary(workload: Workload, timings: dict[str, list[Timing]]) -> dict[str, 
     }
 
 
-def _percentile_ms(ordered: list[float], percent: int) -> float:
-    return round(1000 * ordered[min(len(ordered) * percent // 100, len(ordered) - 1)], 1)
+def _percentile_ms(seconds: list[float], percent: int) -> float:
+    return round(1000 * percentile(seconds, percent), 1)
 
 
 def format_row(row: dict[str, Any]) -> str:

@@ -1,7 +1,9 @@
-"""What every result says beside its numbers: when it was measured, and on what."""
+"""What all results share: when and on what they were measured, and how many measurements become one number."""
 
+import math
 import os
 import platform
+from collections.abc import Sequence
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -31,6 +33,11 @@ def device_and_dtype(model: "nn.Module") -> dict[str, str]:
     weight = next(model.parameters())
     name = torch.cuda.get_device_name(weight.device) if weight.device.type == "cuda" else weight.device.type
     return {"device": name, "dtype": str(weight.dtype).removeprefix("torch.")}
+
+
+def percentile(values: Sequence[float], percent: float) -> float:
+    """The smallest of ``values`` that at least ``percent`` percent of them do not exceed (nearest rank)."""
+    return sorted(values)[max(math.ceil(len(values) * percent / 100) - 1, 0)]
 
 
 def _cpu_name() -> str:

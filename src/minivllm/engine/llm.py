@@ -3,7 +3,7 @@
 Mirrors vllm/entrypoints/llm.py (LLM).
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tqdm.auto import tqdm
@@ -125,13 +125,13 @@ class LLM:
 
 
 def _as_prompts(prompts: Prompt | Sequence[Prompt]) -> list[Prompt]:
-    if isinstance(prompts, bytes | Mapping):
-        raise ValueError(
-            f"prompts is a {type(prompts).__name__}, but a prompt is text or a sequence of token ids: decode the "
-            "bytes, or take the text out of the mapping."
-        )
     if isinstance(prompts, str):
         return [prompts]
+    if isinstance(prompts, bytes | Mapping) or not isinstance(prompts, Iterable) or hasattr(prompts, "tolist"):
+        raise ValueError(
+            f"prompts is a {type(prompts).__name__}, but a prompt is text or a sequence of token ids: decode bytes, "
+            "take the text out of a mapping, call tolist() of an array."
+        )
     listed: list[Any] = list(prompts)
     return [listed] if listed and isinstance(listed[0], int) else listed
 
@@ -139,6 +139,11 @@ def _as_prompts(prompts: Prompt | Sequence[Prompt]) -> list[Prompt]:
 def _one_for_each(params: SamplingParams | Sequence[SamplingParams], count: int) -> list[SamplingParams]:
     if isinstance(params, SamplingParams):
         return [params] * count
+    if isinstance(params, Mapping) or not all(isinstance(param, SamplingParams) for param in params):
+        raise ValueError(
+            f"sampling_params is {params!r}, but must be a SamplingParams or a list of them, such as "
+            "SamplingParams(max_tokens=16)."
+        )
     if len(params) != count:
         raise ValueError(f"sampling_params holds {len(params)} entries for {count} prompts: give one, or one for each.")
     return list(params)

@@ -14,6 +14,9 @@ from minivllm.request import SamplingParams
 SAMPLING_EPS = 1e-5
 """Temperatures below are greedy: the likeliest token has all the probability (vllm/v1/sample/sampler.py)."""
 
+ROWS_AT_ONCE = 16
+"""Rows that are sampled together: sorting and summing takes several copies of them."""
+
 
 @dataclass(frozen=True)
 class TokenLogprobs:
@@ -58,9 +61,10 @@ def sample(logits: torch.Tensor, params: Sequence[SamplingParams], uniforms: Seq
     for row, param in enumerate(params):
         if param.temperature >= SAMPLING_EPS:
             kinds[bool(param.top_k) or param.top_p < 1 or param.min_p > 0].append(row)
-    for is_filtered, rows in kinds.items():
-        if rows:
-            choose = _sample_filtered if is_filtered else _sample_all
+    for is_filtered, of_this_kind in kinds.items():
+        choose = _sample_filtered if is_filtered else _sample_all
+        for start in range(0, len(of_this_kind), ROWS_AT_ONCE):
+            rows = of_this_kind[start : start + ROWS_AT_ONCE]
             index = torch.tensor(rows, device=logits.device)
             chosen_params = [params[row] for row in rows]
             temperature = _column([param.temperature for param in chosen_params], logits.device)

@@ -8,6 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from minivllm.bench.machine import percentile
 from minivllm.viz.figures.picture import WIDTH, Picture, no_frame
 
 _ROW, _FOOT, _HEAD = 0.75, 0.85, 0.35  # inches
@@ -48,11 +49,6 @@ def latency_figure(latencies: Mapping[str, Sequence[float]], *, title: str) -> P
     figure.legend(handles=[*_KEY], loc="lower center", ncols=3, fontsize=8, frameon=False)
     parts = [_sentence(label, [value * scale for value in seconds], unit) for label, seconds in latencies.items()]
     return Picture(figure, " ".join([f"{title}.", *parts]))
-
-
-def percentile(values: Sequence[float], percent: float) -> float:
-    """The smallest of `values` that at least `percent` percent of them do not exceed (nearest rank)."""
-    return sorted(values)[max(math.ceil(len(values) * percent / 100) - 1, 0)]
 
 
 _DOT = {"marker": "o", "markersize": 3.5, "markerfacecolor": "none", "markeredgecolor": "#0072B2", "linestyle": "none"}
