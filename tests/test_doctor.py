@@ -1,10 +1,12 @@
 """`minivllm doctor`: ten lines, with a remedy for whatever is missing."""
 
+import errno
 import os
 import subprocess
 import sys
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -98,6 +100,23 @@ def test_weights_that_are_not_here_are_told_with_their_folder(monkeypatch: pytes
     assert find_cached() is None
     assert line("weights").startswith("-- ")
     assert str(cache_dir()) in line("weights")
+
+
+def test_a_cache_that_cannot_be_read_costs_no_line_and_names_the_variable(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    stat = Path.stat
+
+    def forbidden(path: Path, **options: Any) -> os.stat_result:
+        if path.is_relative_to(tmp_path):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return stat(path, **options)
+
+    monkeypatch.setenv("MINIVLLM_CACHE", str(tmp_path))
+    monkeypatch.setattr(Path, "stat", forbidden)
+    assert [line.split()[1] for line in report()] == PARTS
+    expected = f"-- weights     {tmp_path} can't be read (Permission denied): set MINIVLLM_CACHE to a folder of yours"
+    assert line("weights") == expected
 
 
 @pytest.mark.parametrize(

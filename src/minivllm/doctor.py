@@ -80,8 +80,14 @@ def _weights() -> tuple[bool, str]:
         from minivllm.model.hub import DEFAULT_MODEL, cache_dir, find_cached
     except ImportError as error:
         return False, f"unknown, since the model cannot be imported ({error}): pip install minivllm again"
-    if path := find_cached():
-        return True, str(path)
+    try:
+        if path := find_cached():
+            return True, str(path)
+    except OSError as error:
+        return (
+            False,
+            f"{cache_dir()} can't be read ({error.strerror or error}): set MINIVLLM_CACHE to a folder of yours",
+        )
     return False, f"{DEFAULT_MODEL} is not in {cache_dir()}; the first `minivllm generate` downloads 93 MB"
 
 

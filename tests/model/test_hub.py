@@ -169,6 +169,57 @@ def test_a_full_disk_names_the_variable_and_keeps_nothing(wheels: Path, monkeypa
     assert cached_files() == []
 
 
+def fake_pip(path: Path, monkeypatch: pytest.MonkeyPatch, complaint: str) -> None:
+    """A Python whose pip fails with this on stderr."""
+    (path.parent / "complaint").write_text(complaint)
+    path.write_text(f"#!/bin/sh\ncat '{path.parent / 'complaint'}' >&2\nexit 2\n")
+    path.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(path))
+
+
+TRACEBACK = """ERROR: Exception:
+Traceback (most recent call last):
+  File "pip/_internal/cli/base_command.py", line 180, in exc_logging_wrapper
+    status = run_func(*args)
+OSError: """
+
+
+def test_a_disk_that_fills_up_while_pip_downloads_names_the_variable(
+    wheels: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    fake_pip(tmp_path / "python", monkeypatch, f"{TRACEBACK}[Errno {errno.ENOSPC}] {os.strerror(errno.ENOSPC)}\n")
+    message = refused()
+    assert f"cannot be kept in {cache_dir() / NAME} (No space left on device): set MINIVLLM_CACHE" in message
+    assert "go online" not in message
+    assert cached_files() == []
+
+
+@pytest.mark.parametrize(
+    ("complaint", "said"),
+    [
+        (TRACEBACK + "[Errno 5] Input/output error\n", "OSError: [Errno 5] Input/output error"),
+        ("ERROR: No versions\nERROR: No matching distribution\n[notice] A new pip\n", "No matching distribution"),
+        ("sh: pip: not found\n", "sh: pip: not found"),
+        ("", "nothing"),
+    ],
+)
+def test_of_what_pip_says_the_line_that_names_the_cause_is_told(
+    complaint: str, said: str, wheels: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    fake_pip(tmp_path / "python", monkeypatch, complaint)
+    assert refused().endswith(f"(pip says: {said}).")
+
+
+def test_a_pip_that_may_not_write_whole_files_is_told_by_its_cause(wheels: Path) -> None:
+    resource = pytest.importorskip("resource", reason="this system has no limits on the size of files")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, before[1]))
+    try:
+        assert "File too large" in refused()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
 FETCH = """
 import sys
 from minivllm.model import hub

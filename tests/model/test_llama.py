@@ -112,3 +112,22 @@ def test_a_weight_that_was_not_given_is_named() -> None:
 def test_building_a_model_leaves_the_default_dtype_alone() -> None:
     LlamaForCausalLM(TINY, torch.float16, torch.device("cpu"))
     assert torch.get_default_dtype() == torch.float32
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("value", [torch.nan, torch.inf, -torch.inf])
+@pytest.mark.parametrize("place", [0, 17, -1])
+def test_a_weight_that_is_no_finite_number_is_refused_by_name(value: float, place: int, dtype: torch.dtype) -> None:
+    name = "model.layers.1.mlp.up_proj.weight"
+    weights = random_weights(TINY)
+    weights[name].view(-1)[place] = value
+    with pytest.raises(ModelError, match=rf"'{name}' holds NaN or infinity as {dtype}: get the whole model again"):
+        build(TINY, weights, dtype)
+
+
+def test_a_weight_that_only_a_wider_dtype_can_hold_is_refused() -> None:
+    weights = random_weights(TINY)
+    weights["model.norm.weight"][3] = 1e5
+    build(TINY, weights)
+    with pytest.raises(ModelError, match=r"'model.norm.weight' holds NaN or infinity as torch.float16"):
+        build(TINY, weights, torch.float16)

@@ -199,6 +199,39 @@ def test_a_missing_or_damaged_tokenizer_json_is_refused(content: str | None, tmp
         Tokenizer.from_path(tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("file", "field", "value", "kind"),
+    [
+        ("tokenizer_config.json", "eos_token", {"x": 1}, "a string or an object whose content is a string"),
+        ("tokenizer_config.json", "bos_token", 5, "a string or an object whose content is a string"),
+        (
+            "tokenizer_config.json",
+            "chat_template",
+            [{"nme": "x"}],
+            "a string or a list of objects with a name and a template",
+        ),
+        ("tokenizer_config.json", "chat_template", 5, "a string or a list of objects with a name and a template"),
+        ("generation_config.json", "eos_token_id", ["2"], "an int or a list of ints"),
+        ("config.json", "eos_token_id", "2", "an int or a list of ints"),
+    ],
+)
+def test_a_field_of_the_wrong_type_is_named_with_its_file_its_value_and_what_it_must_be(
+    file: str, field: str, value: Any, kind: str, tmp_path: Path
+) -> None:
+    Tokenizer.from_gguf(tiny(tmp_path)).backend.save(str(tmp_path / "tokenizer.json"))
+    (tmp_path / file).write_text(json.dumps({field: value}))
+    with pytest.raises(ModelError) as caught:
+        Tokenizer.from_folder(tmp_path)
+    assert str(caught.value) == f"{tmp_path / file} is damaged: {field} is {value!r}, but must be {kind}; get it again."
+
+
+def test_switches_and_nulls_among_the_tokens_are_passed_over(tmp_path: Path) -> None:
+    Tokenizer.from_gguf(tiny(tmp_path)).backend.save(str(tmp_path / "tokenizer.json"))
+    tokens = {"add_bos_token": True, "unk_token": None, "bos_token": {"content": "<|im_start|>"}, "eos_token": "hi"}
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(tokens))
+    assert Tokenizer.from_folder(tmp_path).special_tokens == {"bos_token": "<|im_start|>", "eos_token": "hi"}
+
+
 def with_template(tokenizer: Tokenizer, template: str | None) -> Tokenizer:
     return Tokenizer(tokenizer.backend, template, tokenizer.special_tokens, tokenizer.eos_token_ids)
 

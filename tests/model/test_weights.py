@@ -1,7 +1,10 @@
 """Files that are read right, and files that are refused: cut off, of the wrong shape, of another architecture."""
 
 import contextlib
+import errno
 import json
+import os
+import struct
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -253,11 +256,60 @@ def with_config(folder: Path, **changes: Any) -> Path:
         ({"rope_theta": 0}, "rope_theta is 0"),
         ({"num_hidden_layers": 1}, "model.layers.1"),
         ({"num_hidden_layers": 10**9}, "num_hidden_layers of"),
+        ({"max_position_embeddings": 10**12}, f"max_position_embeddings is {10**12}, but may be {2**22} at most"),
+        ({"rope_theta": float("inf")}, "rope_theta is inf"),
+        ({"rope_theta": 10**400}, "rope_theta is 1000"),
     ],
 )
 def test_a_config_that_does_not_fit_is_refused(changes: dict[str, Any], message: str, tmp_path: Path) -> None:
     found = refused(with_config(tmp_path, **changes))
     assert any(part in found for part in message.split("|"))
+    assert str(tmp_path) in found
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "kind"),
+    [
+        ("rope_parameters", [1, 2], "an object, its rope_type a string and its rope_theta a number"),
+        ("rope_parameters", {"rope_type": 5}, "an object, its rope_type a string and its rope_theta a number"),
+        ("rope_scaling", "linear", "an object, its rope_type a string and its rope_theta a number"),
+        ("architectures", 5, "a list of strings"),
+        ("architectures", {"0": "LlamaForCausalLM"}, "a list of strings"),
+        ("model_type", ["llama"], "a string"),
+        ("tie_word_embeddings", "no", "true or false"),
+        ("hidden_size", 64.0, "an int"),
+        ("head_dim", [16], "an int"),
+        ("rms_norm_eps", "1e-5", "a number"),
+    ],
+)
+def test_a_field_of_the_wrong_type_is_named_with_its_file_its_value_and_what_it_must_be(
+    field: str, value: Any, kind: str, tmp_path: Path
+) -> None:
+    message = refused(with_config(tmp_path, **{field: value}))
+    assert message == f"{tmp_path / 'config.json'} is damaged: {field} is {value!r}, but must be {kind}; get it again."
+
+
+def test_a_config_that_is_nested_without_end_is_refused(tmp_path: Path) -> None:
+    folder = write_safetensors(tmp_path, TINY, random_weights(TINY))
+    (folder / "config.json").write_text('{"architectures": ' + "[" * 200_000)
+    assert f"{folder / 'config.json'} is no JSON" in refused(folder)
+
+
+def test_a_field_that_is_null_is_as_good_as_missing(tmp_path: Path) -> None:
+    folder = write_safetensors(tmp_path, TINY, random_weights(TINY))
+    nulls = {"rope_scaling": None, "rope_parameters": None, "head_dim": None}
+    (folder / "config.json").write_text(json.dumps(config_json(TINY) | nulls))
+    assert open_checkpoint(folder).config == TINY
+
+
+def test_a_gguf_file_of_too_many_positions_is_refused(tmp_path: Path) -> None:
+    config = replace(TINY, max_position_embeddings=2**22)
+    path = write_gguf(tmp_path / "m.gguf", config, random_weights(config))
+    assert open_checkpoint(path).config.max_position_embeddings == 2**22
+    kind = int(gguf.GGUFValueType.UINT32)
+    most, too_many = (b"llama.context_length" + struct.pack("<II", kind, 2**22 + more) for more in (0, 1))
+    path.write_bytes(path.read_bytes().replace(most, too_many))
+    assert f"{path}: max_position_embeddings is {2**22 + 1}, but may be {2**22} at most" in refused(path)
 
 
 def test_both_ways_to_write_the_rotary_base_are_read(tmp_path: Path) -> None:
@@ -277,6 +329,37 @@ def test_a_missing_shard_is_named(tmp_path: Path) -> None:
     folder = write_shards(tmp_path, random_weights(TINY))
     (folder / "b.safetensors").unlink()
     assert "b.safetensors" in refused(folder)
+
+
+def test_a_link_that_leads_to_no_file_is_named(tmp_path: Path) -> None:
+    file = write_safetensors(tmp_path, TINY, random_weights(TINY)) / "model.safetensors"
+    file.rename(tmp_path / "blob")
+    file.symlink_to(tmp_path / "gone")
+    assert f"There is no file {file}, though a link" in refused(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["config.json", "model.safetensors"])
+def test_a_file_that_may_not_be_read_is_named_with_the_cause(
+    name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    file = write_safetensors(tmp_path, TINY, random_weights(TINY)) / name
+
+    def forbidden(path: Path, *args: Any, **options: Any) -> Any:
+        if path == file:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return open(path, *args, **options)
+
+    monkeypatch.setattr(Path, "open", forbidden)
+    monkeypatch.setattr(Path, "read_text", lambda path, encoding: path.open(encoding=encoding).read())
+    assert f"{file} cannot be read (Permission denied): put a file there that you may read" in refused(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["config.json", "model.safetensors"])
+def test_a_folder_in_the_place_of_a_file_is_named(name: str, tmp_path: Path) -> None:
+    file = write_safetensors(tmp_path, TINY, random_weights(TINY)) / name
+    file.unlink()
+    file.mkdir()
+    assert f"{file} cannot be read (Is a directory): put a file there" in refused(tmp_path)
 
 
 @pytest.mark.parametrize("content", ["{}", "[]", "{", '{"weight_map": []}'])

@@ -1,5 +1,6 @@
 """The shape of a Llama, from a Hugging Face ``config.json`` or from the metadata of a GGUF file."""
 
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
@@ -8,6 +9,7 @@ from minivllm.model.errors import ModelError
 
 # Keys of config.json that turn on a part that LlamaForCausalLM here does not have.
 _UNSUPPORTED_SWITCHES = ("attention_bias", "mlp_bias")
+_MAX_POSITIONS = 2**22  # each has a row in the table of angles: 1 GiB of them at a head size of 64
 
 
 @dataclass(frozen=True)
@@ -15,7 +17,7 @@ class LlamaConfig:
     """Names are those of ``transformers.LlamaConfig``; sizes count elements, positions count tokens.
 
     Raises:
-        ModelError: a size is no positive int, or the heads cannot be grouped or rotated.
+        ModelError: a size is no positive int, there are too many positions, or the heads cannot be grouped or rotated.
     """
 
     vocab_size: int
@@ -37,10 +39,15 @@ class LlamaConfig:
                 raise ModelError(
                     f"{field.name} is {value!r}, but must be an int of at least 1: the model's config is damaged."
                 )
-            if field.type is float and not (isinstance(value, int | float) and value > 0):
+            if field.type is float and not (type(value) in (int, float) and 0 < value <= sys.float_info.max):
                 raise ModelError(
-                    f"{field.name} is {value!r}, but must be a number above 0: the model's config is damaged."
+                    f"{field.name} is {value!r}, but must be a finite number above 0: the model's config is damaged."
                 )
+        if self.max_position_embeddings > _MAX_POSITIONS:
+            raise ModelError(
+                f"max_position_embeddings is {self.max_position_embeddings}, but may be {_MAX_POSITIONS} at most: set "
+                "it to the number of positions that you need."
+            )
         if self.num_attention_heads % self.num_key_value_heads:
             raise ModelError(
                 f"num_attention_heads is {self.num_attention_heads}, but must be a multiple of num_key_value_heads "
@@ -93,9 +100,9 @@ class LlamaConfig:
                 tie_word_embeddings=config.get("tie_word_embeddings", False),
             )
         except KeyError as error:
-            raise ModelError(f"config.json has no {error.args[0]!r}: get the whole model again.") from None
+            raise ModelError(f"There is no {error.args[0]!r}: get the whole model again.") from None
         except (TypeError, ZeroDivisionError) as error:
-            raise ModelError(f"config.json is damaged ({error}): get the whole model again.") from None
+            raise ModelError(f"The config is damaged ({error}): get the whole model again.") from None
 
     @classmethod
     def from_gguf(cls, metadata: Mapping[str, Any], *, tied: bool) -> "LlamaConfig":

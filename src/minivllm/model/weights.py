@@ -7,6 +7,7 @@ shapes are checked before a single weight is read; nothing is copied before it i
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,9 @@ import torch
 from safetensors import SafetensorError, safe_open
 
 from minivllm.model.config import LlamaConfig
-from minivllm.model.errors import ModelError
+from minivllm.model.errors import ModelError, unreadable
 from minivllm.model.gguf_file import GGUFFile
+from minivllm.model.json_files import read_json
 
 _INDEX_NAME = "model.safetensors.index.json"
 _FLOAT_DTYPES = ("F64", "F32", "F16", "BF16")
@@ -82,7 +84,9 @@ class SafetensorsCheckpoint(Checkpoint):
     def __init__(self, path: Path) -> None:
         self.path = path
         self._folder = folder = path.parent if path.is_file() else path
-        self.config = LlamaConfig.from_hf(read_json(folder / "config.json"))
+        content = read_json(folder / "config.json")
+        with _naming(folder / "config.json"):
+            self.config = LlamaConfig.from_hf(content)
         self._files: dict[str, Any] = {}
         for file in self._file_names():
             handle = _open_safetensors(folder / file)
@@ -106,7 +110,7 @@ class SafetensorsCheckpoint(Checkpoint):
         index = self._folder / _INDEX_NAME
         if index.is_file():
             weight_map = read_json(index).get("weight_map")
-            if not isinstance(weight_map, dict):
+            if weight_map is None:
                 raise ModelError(f"{index} has no weight_map: get it again.")
             names = sorted(set(map(str, weight_map.values())))
             if named is None or named in names:
@@ -133,7 +137,8 @@ class GGUFCheckpoint(Checkpoint):
         self.path = path
         self.file = GGUFFile(path)
         tensors = self.file.tensors
-        self.config = LlamaConfig.from_gguf(self.file.metadata, tied="output.weight" not in tensors)
+        with _naming(path):
+            self.config = LlamaConfig.from_gguf(self.file.metadata, tied="output.weight" not in tensors)
         self._check_num_layers(len(tensors))
         names = gguf.get_tensor_name_map(gguf.MODEL_ARCH.LLAMA, self.config.num_hidden_layers)
         self._gguf_names = {name: names.get_name(name, (".weight",)) or name for name in self.config.weight_shapes()}
@@ -169,21 +174,13 @@ def open_checkpoint(path: Path) -> Checkpoint:
     return GGUFCheckpoint(path) if is_gguf else SafetensorsCheckpoint(path)
 
 
-def read_json(path: Path) -> dict[str, Any]:
-    """The object in a JSON file.
-
-    Raises:
-        ModelError: there is no such file, or it holds something else.
-    """
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Puts the file before what is wrong with the config that it holds."""
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise ModelError(f"{path.parent} holds no {path.name}: give a folder with the whole model in it.") from None
-    except ValueError as error:
-        raise ModelError(f"{path} is no JSON ({error}): get it again.") from None
-    if not isinstance(content, dict):
-        raise ModelError(f"{path} holds a {type(content).__name__}, but must hold an object: get it again.")
-    return content
+        yield
+    except ModelError as error:
+        raise ModelError(f"{path}: {error}") from None
 
 
 def _undo_permutation(weight: torch.Tensor, num_heads: int) -> torch.Tensor:
@@ -196,11 +193,14 @@ def _undo_permutation(weight: torch.Tensor, num_heads: int) -> torch.Tensor:
 
 def _open_safetensors(path: Path) -> Any:
     try:
+        path.open("rb").close()  # of a file that may not be read, safe_open says that there is none
         return safe_open(path, framework="pt")
     except FileNotFoundError:
         raise ModelError(
-            f"{path.parent} holds no {path.name}, which {_INDEX_NAME} names: get the whole model again."
+            f"There is no file {path}, though a link or {_INDEX_NAME} names it: get the whole model again."
         ) from None
+    except OSError as error:
+        raise unreadable(path, error) from None
     except SafetensorError as error:
         raise ModelError(
             _truncation(path) or f"{path} is no readable safetensors file ({error}): get it again."
