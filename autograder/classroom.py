@@ -20,12 +20,14 @@ import signal
 import time
 import warnings
 from collections import deque
-from collections.abc import Generator, Iterator
+from collections.abc import Collection, Generator, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
+from filelock import FileLock, Timeout
 from nbgrader.api import Gradebook, MissingEntry
 from nbgrader.apps import NbGraderAPI
 from sqlalchemy.exc import SAWarning
@@ -34,12 +36,18 @@ from traitlets.config.loader import PyFileConfigLoader
 
 from autograder import reviews, submission
 from autograder.course import CLONE
+from autograder.folder import files
 from autograder.intake import Note
+from autograder.notes import shown
 from autograder.submission import Record
+from minivllm.engine.interrupts import hold_interrupts
 
 SUBMISSION_SECONDS = 180.0
 """For a whole submission. What a student's code may take is in `autograder.trusted`."""
 WORKER_MEMORY = 3 << 30  # bytes
+NOT_TAKEN_IN = ""
+"""The fingerprint of a failure that says nothing of the files: the next run tries again."""
+SHOWN_NAMES = 10
 
 
 class ClassroomError(Exception):
@@ -79,14 +87,17 @@ class Classroom:
 
     def check(self) -> None:
         """Raises ClassroomError if there is nothing to grade, or nothing to grade against."""
-        remedy = f"run `nbgrader generate_assignment {self.lesson} --force` first"
-        if not any(self.sources.glob("*.ipynb")):
-            raise ClassroomError(f"{self.sources} holds no notebooks: run `python -m autograder course` first")
+        remedy = "run `python -m autograder release en` first"
+        known = sorted({path.parent.name for path in self.sources.parent.glob("*/*.ipynb")})
+        if not known:
+            raise ClassroomError(f"{self.sources.parent} holds no lesson: {remedy}")
+        if self.lesson not in known:
+            raise ClassroomError(f"unknown lesson {self.lesson!r}: choose one of {', '.join(known)}")
         with self.gradebook() as gradebook:
             try:
                 gradebook.find_assignment(self.lesson)
             except MissingEntry:
-                raise ClassroomError(f"the gradebook has no {self.lesson}: {remedy}") from None
+                raise ClassroomError(f"the gradebook {self.gradebook_path} has no {self.lesson}: {remedy}") from None
         if not self.folders():
             raise ClassroomError(
                 f"no submissions: put each student's notebooks into {self.submitted}/STUDENT/{self.lesson}/"
@@ -95,13 +106,41 @@ class Classroom:
     def gradebook(self) -> Gradebook:
         return Gradebook(self._directories.db_url, self._directories.course_id)
 
-    def folders(self) -> dict[str, Path]:
-        """The submissions by student."""
-        if not self.submitted.is_dir():
-            return {}
-        names = sorted(entry.name for entry in os.scandir(self.submitted) if not entry.name.startswith(".ipynb"))
-        folders = {name: self.submitted / name / self.lesson for name in names}
-        return {name: folder for name, folder in folders.items() if os.path.lexists(folder)}
+    @property
+    def gradebook_path(self) -> str:
+        return str(self._directories.db_url).removeprefix("sqlite:///")
+
+    def folders(self, only: Collection[str] = ()) -> dict[str, Path]:
+        """The submissions by student: of all, or of these. Where a student's folder lacks the lesson's, it isn't there.
+
+        Raises ClassroomError if one of `only` has no folder.
+        """
+        found = sorted(os.scandir(self.submitted), key=lambda entry: entry.name) if self.submitted.is_dir() else []
+        folders = {
+            entry.name: Path(entry.path) / self.lesson
+            for entry in found
+            if not entry.name.startswith(".ipynb")
+            and (os.path.lexists(Path(entry.path) / self.lesson) or _is_students(entry))
+        }
+        for name in only:
+            if name not in folders:
+                names = ", ".join(map(shown, [*folders][:SHOWN_NAMES])) or "nobody"
+                more = f" and {len(folders) - SHOWN_NAMES} more" if len(folders) > SHOWN_NAMES else ""
+                raise ClassroomError(f"unknown student {name!r}: {self.submitted} holds {names}{more}")
+        return {name: folder for name, folder in folders.items() if not only or name in only}
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Nobody else grades this class meanwhile. Raises ClassroomError if somebody does."""
+        lock = FileLock(self.root / ".grade.lock", timeout=0)
+        try:
+            lock.acquire()
+        except Timeout:
+            raise ClassroomError(f"another grade is running in {self.root}: wait for its end, or end it") from None
+        try:
+            yield
+        finally:
+            lock.release()
 
     def record_path(self, student: str) -> Path:
         return self.root / "records" / student / f"{self.lesson}.json"
@@ -110,7 +149,14 @@ class Classroom:
         return self.root / "staged" / student / self.lesson
 
     def enter(self, student: str, record: Record) -> str:
-        """Have nbgrader autograde what is staged. Returns why it could not, or nothing."""
+        """Have nbgrader autograde what is staged. Returns why it could not, or nothing.
+
+        Ctrl-C waits for the end: nbgrader would swallow it, and what a person has decided would be lost halfway.
+        """
+        with hold_interrupts():
+            return self._enter(student, record)
+
+    def _enter(self, student: str, record: Record) -> str:
         with self.gradebook() as gradebook:
             reviewed = reviews.reviewed(gradebook, self.lesson, student, self._autograded(student))
         with warnings.catch_warnings():
@@ -129,7 +175,8 @@ class Classroom:
     def row(self, student: str, record: Record, unchanged: bool = False) -> Row:
         with self.gradebook() as gradebook:
             graded = gradebook.find_submission(self.lesson, student)
-            points, of, unread = graded.score, graded.max_score, graded.needs_manual_grade
+            points = graded.score - (graded.late_submission_penalty or 0)
+            of, unread = graded.max_score, graded.needs_manual_grade
         return Row(student, points, of, unread, unchanged, record.seconds, notes=tuple(record.notes))
 
     def _autograded(self, student: str) -> Path:
@@ -152,13 +199,21 @@ def clone_config() -> Config:
     return config
 
 
-def grade_class(room: Classroom, jobs: int, force: bool = False) -> Generator[Row, None, None]:
-    """Grade every submission and yield its row as it is done. Leaving early ends the workers."""
+def grade_class(
+    room: Classroom, jobs: int, force: bool = False, only: Collection[str] = ()
+) -> Generator[Row, None, None]:
+    """Grade the submissions of all, or of these, and yield a row as each is done. Leaving early ends the workers."""
     todo: list[tuple[str, Path]] = []
-    for student, folder in room.folders().items():
-        fault = _fault_of_name(student, folder)
+    for student, folder in room.folders(only).items():
+        if not _is_text(student):
+            reason = "the student's folder has a name that is no text: rename it"
+            yield Row(student.encode("utf-8", "backslashreplace").decode("utf-8"), reason=reason)
+            continue
+        fault = _fault_of_place(student, folder)
         if fault:
-            yield Row(student.encode("utf-8", "backslashreplace").decode("utf-8"), reason=fault)
+            misplaced = Record(NOT_TAKEN_IN, failed=fault)
+            misplaced.write(room.record_path(student))
+            yield _entered(room, student, misplaced)
             continue
         record = None if force else Record.read(room.record_path(student))
         if record is None or record.fingerprint != submission.fingerprint(folder, room.sources):
@@ -187,16 +242,36 @@ def _entered(room: Classroom, student: str, record: Record) -> Row:
     return room.row(student, record)
 
 
-def _fault_of_name(student: str, folder: Path) -> str:
-    if folder.parent.is_symlink() or folder.is_symlink() or not folder.is_dir():
-        return f"{folder.name} is no folder of its own (a link or a file): copy the notebooks into a folder"
+def _is_students(entry: os.DirEntry[str]) -> bool:
+    return (entry.is_dir() or entry.is_symlink()) and not entry.name.startswith((".", "__MACOSX"))
+
+
+def _is_text(student: str) -> bool:
     try:
         student.encode("utf-8")
     except UnicodeEncodeError:
-        return "the student's folder has a name that is no text: rename it"
+        return False
+    return True
+
+
+def _fault_of_place(student: str, folder: Path) -> str:
     if student.strip() != student or any(character < " " or character in "*?[]<>" for character in student):
         return "the student's folder has a name with spaces around it or with one of * ? [ ] < >: rename it"
-    return ""
+    is_there = os.path.isdir(folder)
+    if folder.parent.is_symlink() or os.path.islink(folder) or (os.path.lexists(folder) and not is_there):
+        return f"{folder.name} is no folder of its own (a link or a file): copy the notebooks into a folder"
+    return "" if is_there else _misplaced(student, folder)
+
+
+def _misplaced(student: str, folder: Path) -> str:
+    place = f"submitted/{shown(student)}"
+    found, notes = files(folder.parent)
+    places = [file.place for file in found if file.says_notebook and not file.is_hidden]
+    told = f"no {folder.name}/ in {place}"
+    if places:
+        lie = "/".join((place, *map(shown, places[0])))
+        return f"{told}; notebooks lie in {lie}: move them to {place}/{folder.name}"
+    return f"{told}; {notes[0].text if notes else 'no notebook was handed in'}"
 
 
 # --- the workers ----------------------------------------------------------------------------------------------------
@@ -242,9 +317,9 @@ def _record_of(room: Classroom, job: _Job) -> Record:
     record = Record.read(room.record_path(job.student))
     if job.process.exitcode == 0 and record is not None:
         return record  # if anything has changed while it ran, the next run sees another fingerprint
-    fingerprint = submission.fingerprint(job.folder, room.sources)
     told = f"took longer than {SUBMISSION_SECONDS:g} s" if late else f"ended with exit code {job.process.exitcode}"
-    record = Record(fingerprint, failed=f"the process that takes it in {told}: look at what was handed in")
+    remedy = "the next `grade` tries again; if it fails again, look at what was handed in"
+    record = Record(NOT_TAKEN_IN, failed=f"the process that takes it in {told}: {remedy}")
     record.write(room.record_path(job.student))
     return record
 
@@ -269,5 +344,5 @@ def _take_in(sources: Path, folder: Path, student: str, staged: Path, record_pat
         record = submission.grade_submission(folder, student, sources, staged)
     except Exception as error:
         told = f"it could not be taken in ({type(error).__name__}: {error})"
-        record = Record(submission.fingerprint(folder, sources), failed=told)
+        record = Record(NOT_TAKEN_IN, failed=told)
     record.write(record_path)

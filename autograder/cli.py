@@ -1,4 +1,4 @@
-"""What an instructor does from the command line, in the root of the clone.
+"""What an instructor does from the command line; nbgrader's own commands in the root of the clone.
 
 \b
 The course
@@ -10,14 +10,15 @@ A class, with nbgrader's own commands; students may hand in either edition
   python -m autograder release en                build, and write the gradebook; zh: the Chinese edition
   nbgrader zip_collect lesson-2                  or copy the notebooks to
                                                  classroom/submitted/STUDENT/lesson-2/
-  python -m autograder grade                     points for the code, with all cores, in a sandbox
+  python -m autograder grade                     points for the code, with all cores, in a sandbox;
+                                                 --student NAME: of these alone
   jupyter lab                                    read Q1-Q3 and the findings in the formgrader
-  python -m autograder report                    the class on a page, feedback, a table; --final when all is read
+  python -m autograder report                    the class on a page, feedback, a table; --final when all is graded and read
 \b
   python -m autograder demo                      a small class, graded: right, wrong, broken and hostile submissions
   python -m autograder doctor                    what of this machine grading can use
 \b
-classroom/ holds the class; the environment variable MINIVLLM_CLASSROOM names another folder.
+classroom/ of the clone holds the class; the environment variable MINIVLLM_CLASSROOM names another folder.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
-from autograder.commands import COMMANDS
+from autograder.commands import COMMANDS, plainly
 from autograder.parts import Report
 from autograder.rubric.cli import score_answers
 from minivllm.cli import UsageError, run
@@ -64,6 +65,8 @@ def try_files(
     for file in files:
         if not file.is_file():
             raise UsageError(f"{file} is {'a folder' if file.is_dir() else 'not there'}: name Python files")
+        if file.suffix == ".ipynb":
+            raise UsageError(f"{file} is a notebook: copy the cell's code into a .py file and name that")
 
     if sandbox().lacks:
         print(f"autograder: {sandbox().lacks}", file=sys.stderr)
@@ -78,6 +81,9 @@ def try_files(
 def grade(
     lesson: Annotated[str, typer.Argument(help="which assignment")] = "lesson-2",
     force: Annotated[bool, typer.Option("--force", help="also what has not changed since it was graded")] = False,
+    student: Annotated[
+        list[str] | None, typer.Option("--student", metavar="NAME", help="only this one; may be given again")
+    ] = None,
     jobs: Annotated[
         int | None, typer.Option("--jobs", min=1, help="submissions at a time; default: one a core")
     ] = None,
@@ -90,7 +96,7 @@ def grade(
     A submission can neither stop nor change another. Only what changed since the last time is graded again, and points
     that you gave by hand stay.
     """
-    from autograder.classroom import Classroom, ClassroomError, clone_config, grade_class
+    from autograder.classroom import Classroom, clone_config, grade_class
     from autograder.report_rows import ClassRows
     from autograder.sandbox import REMEDY, sandbox
 
@@ -99,13 +105,11 @@ def grade(
     config = clone_config()
     config.ExecuteTrusted.needs_sandbox = not no_sandbox
     room = Classroom(lesson, config)
-    try:
+    with plainly(room):
         room.check()
-    except ClassroomError as error:
-        raise UsageError(str(error)) from None
-    with ClassRows(room) as rows:
-        for row in grade_class(room, jobs or os.cpu_count() or 1, force):
-            rows.add(row)
+        with room.alone(), ClassRows(room, student or ()) as rows:
+            for row in grade_class(room, jobs or os.cpu_count() or 1, force, student or ()):
+                rows.add(row)
 
 
 @app.command("course")
@@ -150,4 +154,4 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a file's name need not be text
-    run(app, ())
+    run(app, (OSError,))

@@ -4,19 +4,43 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from minivllm.cli import UsageError
 
+if TYPE_CHECKING:  # nbgrader need not be installed for `doctor`
+    from autograder.classroom import Classroom
+
 Lesson = Annotated[str, typer.Argument(help="which assignment")]
+
+
+@contextmanager
+def plainly(room: Classroom) -> Iterator[None]:
+    """What is wrong with the class or its gradebook is told in one line."""
+    from sqlalchemy.exc import DatabaseError
+
+    from autograder.classroom import ClassroomError
+
+    try:
+        yield
+    except ClassroomError as error:
+        raise UsageError(str(error)) from None
+    except DatabaseError as error:
+        remedy = "end what else uses it, or put your last copy of it back, and run this again"
+        raise UsageError(f"the gradebook {room.gradebook_path} can't be used ({error.orig}): {remedy}") from None
 
 
 def report(
     lesson: Lesson = "lesson-2",
-    final: Annotated[bool, typer.Option("--final", help="refuse while an answer waits for a person")] = False,
+    final: Annotated[bool, typer.Option("--final", help="refuse while anything is ungraded or unread")] = False,
+    without: Annotated[
+        list[str] | None, typer.Option("--without", metavar="STUDENT", help="with --final: leave STUDENT's row open")
+    ] = None,
     out: Annotated[Path | None, typer.Option("--out", help="default: reports/LESSON of the class")] = None,
     notebooks: Annotated[
         str, typer.Option("--notebooks", help="where feedback's links find the notebooks, an address or a folder")
@@ -24,24 +48,31 @@ def report(
 ) -> None:
     """Write the class on one page, the registrar's table and every student's feedback, and print the table."""
     from autograder import report as pages
-    from autograder.classroom import Classroom, ClassroomError
+    from autograder.classroom import Classroom
     from autograder.verdict import verdicts
 
     room = Classroom(lesson)
-    try:
+    with plainly(room):
         room.check()
-    except ClassroomError as error:
-        raise UsageError(str(error)) from None
-    found = verdicts(room)
-    waiting = [f"{verdict.student} ({', '.join(p.name for p in verdict.waits)})" for verdict in found if verdict.waits]
-    if final and waiting:
+        found = verdicts(room)
+    unknown = sorted(set(without or ()) - {verdict.student for verdict in found})
+    if unknown:
+        raise UsageError(f"--without {unknown[0]}: neither {room.submitted} nor the gradebook has it; check the name")
+    open_ends = pages.open_ends(found, without or ())
+    if final and open_ends:
         raise UsageError(
-            f"{len(waiting)} of {len(found)} students have answers that nobody has read, so nothing is final: "
-            f"{'; '.join(waiting)}. Remedy: give points in the formgrader, then run this again"
+            f"{len(open_ends)} of {len(found)} students are ungraded or have answers that nobody has read, so nothing "
+            f"is final: {'; '.join(open_ends)}. Remedy: run `python -m autograder grade`, give points in the "
+            "formgrader, or leave out with --without STUDENT whom you have decided about; then run this again"
         )
     out = out or room.root / "reports" / lesson
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"{out} can't be made ({error.strerror}): name a folder that you may write to") from None
     base = f"{notebooks.rstrip('/')}/" if notebooks else ""
-    pages.show(pages.write(room, out, base), out)
+    with plainly(room):
+        pages.show(pages.write(room, out, base), out)
 
 
 def release(

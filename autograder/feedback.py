@@ -16,8 +16,9 @@ from nbformat import NotebookNode
 from nbgrader import utils
 
 from autograder.course import CLONE
+from autograder.points import PARTS, Part
 from autograder.shown import as_html
-from autograder.verdict import PARTS, Part, Verdict, idea
+from autograder.verdict import Verdict, idea
 
 PAGES = Path(__file__).with_name("pages")
 PLANNER, PREFIX, PREEMPTION, GPU = "1-budget-planner", "2-prefix-match", "4-preemption", "5-on-the-gpu"
@@ -91,12 +92,17 @@ def _by_person(verdict: Verdict, part: Part) -> bool:
 
 
 def _why(verdict: Verdict, part: Part, texts: Any) -> tuple[list[str], Markup | None]:
-    """The sentences of the tests, and the comment on an answer that a person reads."""
+    """What stopped the answer, the sentences of the tests, and the comment on an answer that a person reads."""
+    if part.notebook in verdict.missing:
+        return [texts["missing_notebook"]], None
     cells = [verdict.cells[name] for name in part.cells if name in verdict.cells]
     if any(cell.blank for cell in cells) or not cells:
         return [texts["handed_in_blank"]], None
-    told = [sentence for name in part.cells for sentence in verdict.told.get(name, ())]
+    told = [sentence for name in (part.answer, *part.cells) for sentence in verdict.told.get(name, ())]
     sentences = list({idea(sentence): sentence for sentence in reversed(told)}.values())[::-1]  # an example of each
+    imports = next((place for place, sentence in enumerate(sentences) if "ModuleNotFoundError" in sentence), None)
+    if imports is not None:
+        sentences.insert(imports + 1, texts["only_packages"])
     comments = [cell.comment for cell in cells if cell.comment]
     if not sentences and not comments:
         sentences = [texts["no_sentence"]]

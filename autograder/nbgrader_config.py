@@ -1,8 +1,8 @@
 """Where nbgrader finds and puts things, and what it does beyond its own: the one place.
 
 nbgrader reads this file through the nbgrader_config.py in the root of the clone, from where its commands are run.
-The class's own files (gradebook.db, submitted/, autograded/, feedback/) live in classroom/, or where the environment
-variable MINIVLLM_CLASSROOM says.
+The class's own files (gradebook.db, submitted/, autograded/, feedback/) live in classroom/ of the clone, or where the
+environment variable MINIVLLM_CLASSROOM says.
 """
 
 import importlib.util
@@ -25,8 +25,12 @@ configure(c)
 register()
 c.KernelProvisionerFactory.default_provisioner_name = NAME
 
-classroom = Path(os.environ.get("MINIVLLM_CLASSROOM", "classroom")).absolute()
-classroom.mkdir(parents=True, exist_ok=True)
+classroom = Path(os.environ.get("MINIVLLM_CLASSROOM") or CLONE / "classroom").absolute()
+try:
+    classroom.mkdir(parents=True, exist_ok=True)
+except OSError as error:
+    remedy = "let MINIVLLM_CLASSROOM name a folder that you may write to"
+    raise OSError(f"the class's folder {classroom} can't be made ({error.strerror}): {remedy}") from None
 
 c.CourseDirectory.course_id = "minivllm"
 c.CourseDirectory.root = str(CLONE)
@@ -37,4 +41,13 @@ for step in ("submitted", "autograded", "feedback", "solution"):
 for step in ("ExecuteTrusted", "SuggestPoints"):
     c[step].records_directory = str(classroom / "records")
 c.CourseDirectory.db_url = f"sqlite:///{classroom / 'gradebook.db'}"
-c.ZipCollectApp.downloaded_directory = str(classroom / "downloaded")
+c.ZipCollectApp.downloaded_directory = os.path.relpath(classroom / "downloaded", CLONE)  # is joined to the root
+# Names of files as learning platforms give them, in folders or without:
+#   Blackboard  lesson-2_STUDENT_attempt_2026-01-31-12-00-00_1-budget-planner.ipynb
+#   Moodle      STUDENT_1234_assignsubmission_file/1-budget-planner.ipynb
+#   Canvas      STUDENT_1234_5678_1-budget-planner.ipynb
+c.FileNameCollectorPlugin.named_regexp = (
+    r".*/extracted/(?:.*/)?(?:[^/_]*_(?=[^/]*_attempt_))?(?P<student_id>[^/]+?)"
+    r"(?:_attempt_(?P<timestamp>[0-9-]+)_|_assignsubmission_file_?|(?:_LATE)?_\d+_\d+_)"
+    r"(?:.*/)?(?P<file_id>[^/]+)$"
+)

@@ -6,7 +6,8 @@ import csv
 from collections.abc import Iterable
 from pathlib import Path
 
-from autograder.verdict import PARTS, QUESTIONS, Verdict
+from autograder.points import PARTS
+from autograder.verdict import QUESTIONS, Verdict
 
 FORMULA = tuple("=+-@\t\r\n＝＋－＠")
 PARTS_WITH_POINTS = [part for part in PARTS if part.of]
@@ -14,15 +15,17 @@ COLUMNS = {
     "student": "nbgrader's student id: the name of the folder below submitted/",
     "edition": "en or zh: the edition that most of the submission is in",
     "passed": "yes or no, as things stand; what passing asks for is in autograder/verdict.py",
-    "final": "yes if nothing waits for a person, else no: points and passed may still change",
-    "total": "points of 10, less a penalty for lateness if nbgrader is set up to take one",
+    "final": "yes if what was handed in is graded and nothing waits for a person, else no: all may still change",
+    "total": "points of 10, less the penalty",
+    "late": "hours after nbgrader's due date; 0 if in time, or if no due date or no time of handing in is known",
+    "penalty": "points that nbgrader took for lateness; 0 unless it is set up to take some",
     **{part.name: f"points of {part.of:g} for the part" for part in PARTS_WITH_POINTS},
     "plan": "yes if every visible and hidden test of the planner passes",
     **{f"chain_{name}": f"0, 0.5 or 1: how much of the chain the answer to {name.upper()} has" for name in QUESTIONS},
     "findings": "yes if a person has confirmed the three findings",
     "veto": "the vetoes that stand, as QUESTION NAME; empty if none",
     "waits": "the parts that a person still has to read",
-    "reason": "why nothing could be graded, where that is so",
+    "reason": "why the points are not those of what was handed in, where that is so",
 }
 
 
@@ -46,15 +49,17 @@ def _row(verdict: Verdict) -> dict[str, str]:
         "student": verdict.student,
         "edition": verdict.edition,
         "passed": _word(verdict.passed),
-        "final": _word(not verdict.waits),
+        "final": _word(verdict.final),
         "total": f"{verdict.total:g}",
+        "late": f"{verdict.hours_late:g}",
+        "penalty": f"{verdict.penalty:g}",
         **{part.name: f"{verdict.points(part):g}" for part in PARTS_WITH_POINTS},
         "plan": _word(verdict.conditions["plan"]),
         **{f"chain_{name}": f"{verdict.chain(name):g}" for name in QUESTIONS},
         "findings": _word(verdict.confirmed),
         "veto": "; ".join(f"{question.upper()} {name}" for question, name in verdict.vetoes.items()),
         "waits": ", ".join(part.name for part in verdict.waits),
-        "reason": verdict.reason,
+        "reason": verdict.fault,
     }
     return {name: cells[name] for name in COLUMNS}
 

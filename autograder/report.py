@@ -7,7 +7,7 @@ import os
 import statistics
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -19,8 +19,9 @@ from rich.text import Text
 
 from autograder.classroom import Classroom
 from autograder.feedback import environment, page_of
+from autograder.points import PARTS, Part
 from autograder.registrar import PARTS_WITH_POINTS, write_csv
-from autograder.verdict import OF, PARTS, Part, Verdict, idea, verdicts
+from autograder.verdict import OF, Verdict, idea, verdicts
 
 MOST_FREQUENT = 12
 SHOWN_REVIEWS = 20
@@ -71,11 +72,15 @@ class ClassReport:
 
     @property
     def provisional(self) -> bool:
-        return any(verdict.waits for verdict in self.verdicts)
+        return any(verdict.waits or verdict.outdated for verdict in self.verdicts)
+
+    @property
+    def late(self) -> bool:
+        return any(verdict.hours_late or verdict.penalty for verdict in self.verdicts)
 
     @property
     def passed(self) -> int:
-        return sum(verdict.passed for verdict in self.verdicts)
+        return sum(verdict.passed for verdict in self.graded)
 
     @property
     def median(self) -> float:
@@ -140,6 +145,20 @@ def _review(verdict: Verdict, part: Part) -> Review:
     return Review(verdict.student, part, suggested.points, suggested.confidence, note)
 
 
+def open_ends(verdicts: Iterable[Verdict], without: Collection[str] = ()) -> list[str]:
+    """Who handed something in of which the points are not final, and why. Not asked about the students in `without`."""
+    faults = {
+        verdict.student: verdict.fault if verdict.folder and verdict.fault else _unread(verdict)
+        for verdict in verdicts
+        if verdict.student not in without
+    }
+    return [f"{student} ({fault})" for student, fault in faults.items() if fault]
+
+
+def _unread(verdict: Verdict) -> str:
+    return f"unread: {', '.join(part.name for part in verdict.waits)}" if verdict.waits else ""
+
+
 def write(room: Classroom, out: Path, base: str = "") -> ClassReport:
     """Write report.html, grades.csv and feedback/STUDENT/ below `out`. `base` is where the notebooks lie."""
     report = ClassReport(verdicts(room))
@@ -171,13 +190,16 @@ def show(report: ClassReport, out: Path) -> None:
     console = Console(width=None if sys.stdout.isatty() else 160)
     table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("student", overflow="fold", max_width=30)
-    for name in ("total", *(part.name for part in PARTS_WITH_POINTS)):
+    late = ("late h", "penalty") if report.late else ()
+    for name in ("total", *(part.name for part in PARTS_WITH_POINTS), *late):
         table.add_column(name, justify="right")
     table.add_column("verdict")
     for verdict in report.verdicts:
         points = [f"{verdict.points(part):g}{'?' * verdict.provisional(part)}" for part in PARTS_WITH_POINTS]
         told = [verdict.state.replace("_", " ")]
         told += ["provisional"] if verdict.waits and verdict.state != "open" else []
+        told += ["changed since it was graded"] if verdict.outdated else []
+        points += [f"{verdict.hours_late:g}", f"{verdict.penalty:g}"] if late else []
         row = ["-"] * (1 + len(points)) if verdict.reason else [f"{verdict.total:g}", *points]
         table.add_row(
             *(

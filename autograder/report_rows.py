@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Collection
 from types import TracebackType
 
 from rich.console import Console
@@ -12,6 +13,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from autograder.classroom import Classroom, Row
+from autograder.notes import Note
 
 SHOWN_NOTES = 3
 
@@ -19,10 +21,10 @@ SHOWN_NOTES = 3
 class ClassRows:
     """A context: rows are added one by one, so that an interrupted run has shown what it did."""
 
-    def __init__(self, room: Classroom) -> None:
+    def __init__(self, room: Classroom, only: Collection[str] = ()) -> None:
         self._room = room
         self._console = Console(width=None if sys.stdout.isatty() else 160)
-        students = room.folders()
+        students = room.folders(only)
         self._width = min(max(map(len, students), default=0) + 1, 30)
         columns = (TextColumn(room.lesson), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
         self._progress = Progress(*columns, console=self._console, disable=not self._console.is_terminal)
@@ -59,12 +61,17 @@ class ClassRows:
         told = [row.reason] if row.reason else []
         told += ["unchanged"] if row.unchanged else []
         told += ["waits for a person"] if row.unread else []
-        flagged = [
-            f"{note.notebook} {note.cell} line {note.line}: {note.text}" for note in row.notes if note.kind == "flagged"
-        ]
-        told += flagged[:SHOWN_NOTES]
-        more = len(row.notes) - min(len(flagged), SHOWN_NOTES)
-        return [*told, f"{more} more notes"] if more else told
+        notes = [note for note in row.notes if note.text not in row.reason]
+        first = [_of(note) for kind in ("refused", "flagged") for note in notes if note.kind == kind][:SHOWN_NOTES]
+        more = len(notes) - len(first)
+        return [*told, *first, *([f"{more} more note{'s' * (more != 1)}"] if more else [])]
+
+
+def _of(note: Note) -> str:
+    """What it is about stands first; the text of what was refused names its file itself."""
+    line = f"line {note.line}" if note.line else ""
+    place = "" if note.kind == "refused" else " ".join(filter(None, (note.notebook, note.cell, line)))
+    return f"{place}: {note.text}" if place else note.text
 
 
 def _printable(text: str) -> str:

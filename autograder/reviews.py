@@ -10,10 +10,14 @@ from pathlib import Path
 
 from nbgrader.api import Gradebook, MissingEntry
 
+from autograder.points import PARTS
 from autograder.submission import read
 
-Reviewed = dict[tuple[str, str], str]
-"""The answers with manual points that no longer wait for a person: their text by notebook and grade id."""
+TESTED = {name: part.answer for part in PARTS for name in part.cells if name != part.answer}
+"""Test cells by grade id, and the filled-in cell that each is about."""
+Reviewed = dict[tuple[str, str], tuple[str, ...]]
+"""The cells with manual points that no longer wait for a person, by notebook and grade id: their text and, if they are
+tests, that of the answer and of the cell before it, where what it uses stands (`autograder.transplant`)."""
 
 
 def reviewed(gradebook: Gradebook, lesson: str, student: str, autograded: Path) -> Reviewed:
@@ -40,9 +44,16 @@ def keep(gradebook: Gradebook, lesson: str, student: str, autograded: Path, befo
 
 
 def _sources(autograded: Path) -> Reviewed:
-    return {
-        (path.stem, cell.metadata["nbgrader"]["grade_id"]): cell.source
-        for path in autograded.glob("*.ipynb")
-        for cell in read(path).cells
-        if cell.metadata.get("nbgrader", {}).get("grade_id")
-    }
+    found: Reviewed = {}
+    for path in autograded.glob("*.ipynb"):
+        cells = read(path).cells
+        places = {
+            grade_id: place
+            for place, cell in enumerate(cells)
+            if (grade_id := cell.metadata.get("nbgrader", {}).get("grade_id"))
+        }
+        for grade_id, place in places.items():
+            answer = places.get(TESTED.get(grade_id, ""))
+            tested = cells[max(0, answer - 1) : answer + 1] if answer is not None else []
+            found[path.stem, grade_id] = tuple(each.source for each in (cells[place], *tested))
+    return found

@@ -137,14 +137,17 @@ def _below(folder: Path) -> Iterable[Path]:
 
 
 def _content(path: Path) -> bytes:
-    status = path.lstat()
-    if stat.S_ISLNK(status.st_mode):
-        return os.readlink(os.fsencode(path))
-    if not stat.S_ISREG(status.st_mode):
-        return b"special"
-    if status.st_size > MAX_BYTES:
-        return f"{status.st_size} {status.st_mtime_ns}".encode()
-    return path.read_bytes()
+    try:
+        status = path.lstat()
+        if stat.S_ISLNK(status.st_mode):
+            return os.readlink(os.fsencode(path))
+        if not stat.S_ISREG(status.st_mode):
+            return b"special"
+        if status.st_size > MAX_BYTES:
+            return f"{status.st_size} {status.st_mtime_ns}".encode()
+        return path.read_bytes()
+    except OSError as error:  # intake tells it; it must not stop the class
+        return f"can't be read ({error.strerror})".encode()
 
 
 @functools.cache

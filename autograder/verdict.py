@@ -16,16 +16,19 @@ How a person's word is read from the formgrader. It wins over every suggestion:
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 
 from nbgrader.api import Gradebook, MissingEntry
 
 from autograder.classroom import Classroom
 from autograder.notes import Note
-from autograder.submission import Record
+from autograder.points import PARTS, Part
+from autograder.submission import Record, fingerprint
 from autograder.suggestions import FINDINGS, Suggested
 
 OF = 10.0
@@ -35,29 +38,10 @@ PASSING = 8.0
 CHAIN = re.compile(r"\bchain\s*[:：]\s*(0\.5|0|1)", flags=re.IGNORECASE)
 CONFIRMED = re.compile(r"\bfindings\s*[:：]\s*(yes|no)\b", flags=re.IGNORECASE)
 QUESTIONS = ("q1", "q2", "q3")
-
-
-@dataclass(frozen=True)
-class Part:
-    """A part of the 10 points: graded cells of one notebook, by grade id, and the filled-in cell they are about."""
-
-    name: str
-    notebook: str
-    cells: tuple[str, ...]
-    answer: str
-    of: float
-
-
-PARTS = (
-    Part("planner", "1-budget-planner", ("plan_examples", "plan_main_path"), "unified_token_plan", 2),
-    Part("boundaries", "1-budget-planner", ("plan_boundaries",), "unified_token_plan", 1),
-    Part("mapping", "1-budget-planner", ("source_mapping_check",), "source_mapping", 1),
-    Part("q1", "1-budget-planner", ("q1_answer",), "q1_answer", 2),
-    Part("q2", "2-prefix-match", ("q2_answer",), "q2_answer", 2),
-    Part("q3", "4-preemption", ("q3_answer",), "q3_answer", 2),
-    Part(FINDINGS, "5-on-the-gpu", (FINDINGS,), FINDINGS, 0),
-)
 PLAN = ("planner", "boundaries")
+OUTDATED = "the files, tests or rubrics changed since it was graded: run `python -m autograder grade`"
+NOTHING = "nothing was handed in"
+KEPT = "the gradebook keeps the points of what was handed in before"
 
 
 @dataclass(frozen=True)
@@ -94,6 +78,13 @@ class Verdict:
     """What the tests said about each cell, by grade id."""
     notes: tuple[Note, ...] = ()
     reason: str = ""
+    folder: bool = True
+    """Something lies in the student's folder below submitted/."""
+    outdated: bool = False
+    """The points are not those of what lies there now."""
+    missing: frozenset[str] = frozenset()
+    """The notebooks with graded cells that were not handed in or could not be read."""
+    seconds_late: float = 0.0
     penalty: float = 0.0
     """For handing in late, if nbgrader is set up to take one."""
 
@@ -103,6 +94,20 @@ class Verdict:
     @cached_property
     def total(self) -> float:
         return max(0.0, sum(cell.points for cell in self.cells.values()) - self.penalty)
+
+    @property
+    def hours_late(self) -> float:
+        """In tenths of an hour, rounded up."""
+        return math.ceil(self.seconds_late / 360) / 10
+
+    @property
+    def fault(self) -> str:
+        """Why the points are not those of what was handed in; empty if they are."""
+        return self.reason or OUTDATED * self.outdated
+
+    @property
+    def final(self) -> bool:
+        return not self.fault and not self.waits
 
     def provisional(self, part: Part) -> bool:
         """A person still has to read it."""
@@ -183,18 +188,23 @@ class Verdict:
 def verdicts(room: Classroom) -> list[Verdict]:
     """Of everybody whom the gradebook knows or who handed something in, by name of the student."""
     with room.gradebook() as gradebook:
-        names = {student.id for student in gradebook.students} | set(room.folders())
-        return [_verdict(room, gradebook, name) for name in sorted(names)]
+        folders = room.folders()
+        names = {student.id for student in gradebook.students} | set(folders)
+        return [_verdict(room, gradebook, name, folders.get(name)) for name in sorted(names)]
 
 
-def _verdict(room: Classroom, gradebook: Gradebook, student: str) -> Verdict:
+def _verdict(room: Classroom, gradebook: Gradebook, student: str, folder: Path | None) -> Verdict:
     shown = student.encode("utf-8", "backslashreplace").decode("utf-8")
     if shown != student or "/" in student:
         return Verdict(shown.replace("/", "|"), reason="the student's name is no name of a folder: rename it")
     record = Record.read(room.record_path(student))
     if record is None:
-        return Verdict(student, reason="nothing was graded: run `python -m autograder grade`, or nothing was handed in")
+        reason = "what was handed in was not graded: run `python -m autograder grade`" if folder else NOTHING
+        return Verdict(student, reason=reason, folder=folder is not None)
     verdict = Verdict(student, record.edition, notes=tuple(record.notes), reason=record.failed)
+    verdict.folder = folder is not None
+    verdict.outdated = folder is not None and record.fingerprint != fingerprint(folder, room.sources)
+    verdict.missing = frozenset(part.notebook for part in PARTS) - record.notebooks.keys()
     for ran in record.notebooks.values():
         try:
             verdict.suggestions |= {name: Suggested(**data) for name, data in ran["suggestions"].items()}
@@ -202,13 +212,13 @@ def _verdict(room: Classroom, gradebook: Gradebook, student: str) -> Verdict:
             verdict.reason = "graded by another version of the grader: run `python -m autograder grade` again"
             return verdict
         verdict.told |= {name: list(_sentences(outputs)) for name, outputs in ran["outputs"].items()}
-    if record.failed:
-        return verdict
     try:
         submission = gradebook.find_submission(room.lesson, student)
     except MissingEntry:
-        verdict.reason = "not in the gradebook: run `python -m autograder grade` again"
+        verdict.reason = verdict.reason or "not in the gradebook: run `python -m autograder grade` again"
         return verdict
+    if record.failed:
+        verdict.reason += f"; {KEPT}"
     for notebook in submission.notebooks:
         comments = {comment.name: comment for comment in notebook.comments}
         for grade in notebook.grades:
@@ -223,6 +233,7 @@ def _verdict(room: Classroom, gradebook: Gradebook, student: str) -> Verdict:
                 (comment.manual_comment or "") if comment else "",
                 bool(comment and comment.auto_comment == "No response."),
             )
+    verdict.seconds_late = submission.total_seconds_late
     verdict.penalty = submission.late_submission_penalty or 0.0
     return verdict
 

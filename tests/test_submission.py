@@ -125,6 +125,18 @@ def leave_a_blank(cells: Cells) -> None:
     of(cells, "unified_token_plan")["source"] += "\nx = ______"
 
 
+def break_the_answer(cells: Cells) -> None:
+    of(cells, "unified_token_plan")["source"] = "def unified_token_plan(requests, token_budget:\n    return {}\n"
+
+
+def return_outside(cells: Cells) -> None:
+    of(cells, "unified_token_plan")["source"] += "\nreturn plan"
+
+
+def import_what_grading_lacks(cells: Cells) -> None:
+    of(cells, "unified_token_plan")["source"] += "\nimport json, numpy.linalg\nfrom no_such_package.part import x"
+
+
 def leave_the_template(cells: Cells) -> None:
     of(cells, "q1_answer")["source"] = "  \n"
 
@@ -139,6 +151,9 @@ def leave_the_template(cells: Cells) -> None:
         (edit_a_test, "plan_examples", "this cell was changed, and only its original counts", "undo the change"),
         (turn_into_text, "unified_token_plan", "this is a markdown cell and was a code cell", "turn it back into a code cell"),
         (leave_a_blank, "unified_token_plan", "there is a blank ______ left", "fill it in"),
+        (break_the_answer, "unified_token_plan", "line 1 is no Python ('(' was never closed)", "correct it"),
+        (return_outside, "unified_token_plan", "line ", "correct it"),
+        (import_what_grading_lacks, "unified_token_plan", "it imports no_such_package, which grading lacks", "write it"),
         (leave_the_template, "q1_answer", "there is no answer yet", "write it into this cell"),
     ],
 )  # fmt: skip
@@ -150,6 +165,21 @@ def test_a_spoilt_cell_is_named_with_what_happened_and_what_to_do(
     assert problem.cell == cell
     assert problem.what.startswith(what)
     assert problem.remedy.startswith(remedy)
+
+
+def test_a_students_own_cell_is_read_too_as_a_notebook_reads_it(good: Any, tmp_path: Path) -> None:
+    own: dict[str, Any] = {"cell_type": "code", "metadata": {}, "execution_count": None, "outputs": []}
+    fine = [
+        "%matplotlib inline\nx = !ls\nif x:\n    %time len(x)",
+        "len?\nawait f()",
+        "%%bash\nfor f in *; do ls $f; done",
+        "",
+    ]
+    good["cells"] += [{**own, "source": source} for source in [*fine, "x ="]]
+    number = len(good["cells"])
+    assert found(good, tmp_path) == [
+        f"cell {number}: line 1 is no Python (invalid syntax); correct it, run the cell and save"
+    ]
 
 
 @pytest.mark.parametrize("name", [f"{NAME} (1).ipynb", f"{NAME}-Copy1.ipynb", f"Copy of {NAME}.ipynb", "hw.ipynb"])
@@ -218,7 +248,12 @@ def test_the_command_says_0_for_good_1_for_problems_and_2_for_a_wrong_command_li
     assert done.returncode == 1
     assert f"{NAME}.ipynb: no problems\na.ipynb: 2 problems\n- the file is called a.ipynb; rename it" in done.stdout
 
-    for arguments in ((), (tmp_path / "absent.ipynb",)):
+    done = run_command(tmp_path)
+    assert done.returncode == 1
+    assert done.stdout.startswith(f"{NAME}.ipynb: no problems\na.ipynb: 2 problems\n"), "a folder is its notebooks"
+
+    (tmp_path / "empty").mkdir()
+    for arguments in ((), (tmp_path / "absent.ipynb",), (tmp_path / "empty",)):
         done = run_command(*arguments)
         assert done.returncode == 2
-        assert done.stderr.startswith("error: ") and "Traceback" not in done.stderr
+        assert done.stderr.startswith("error: ") and done.stderr.count("\n") == 1

@@ -99,19 +99,28 @@ def doctor() -> None:
 
 @app.command("check-submission")
 def check_submission(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="the .ipynb to hand in")],
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="the .ipynb to hand in, or folders of them")],
 ) -> None:
     """Look at a notebook before you hand it in: what was lost or left blank, and how to mend it."""
     from minivllm.submission import check_file
 
     good = True
-    for file in files:
+    for file in [file for path in files for file in _notebooks(path)]:
         problems = check_file(file)
         good = good and not problems
         print(f"{file.name}: {len(problems) or 'no'} problem{'s' * (len(problems) != 1)}")
         for problem in problems:
             print(f"- {problem}")
     raise typer.Exit(0 if good else 1)
+
+
+def _notebooks(path: Path) -> list[Path]:
+    if not path.is_dir():
+        return [path]
+    found = sorted(path.glob("*.ipynb"))
+    if not found:
+        raise UsageError(f"the folder {path} holds no .ipynb: name the notebook that you hand in")
+    return found
 
 
 @app.command()
@@ -213,12 +222,20 @@ def run(app: typer.Typer, errors: tuple[type[Exception], ...]) -> None:
     try:
         code = app(standalone_mode=False)
     except UsageError as error:
-        code = _fail(error.format_message())  # type: ignore[attr-defined]
+        message = error.format_message()  # type: ignore[attr-defined]
+        is_help = type(error).__name__ == "NoArgsIsHelpError"  # a command line without a command
+        code = _help(message) if is_help else _fail(message)
     except errors as error:
         code = _fail(str(error))
     except KeyboardInterrupt:
         code = 130
     sys.exit(code)
+
+
+def _help(text: str) -> int:
+    if text:  # else Rich has printed it
+        print(text, file=sys.stderr)
+    return 2
 
 
 def _fail(message: str) -> int:

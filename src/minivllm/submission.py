@@ -3,8 +3,13 @@
 What a notebook should hold comes with the wheel, in released.json, which the course builder writes: no clone is needed.
 """
 
+import ast
 import hashlib
+import importlib.metadata
 import json
+import re
+import sys
+import warnings
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -17,6 +22,9 @@ from minivllm.errors import MinivllmError
 
 RECORD = Path(__file__).with_name("released.json")
 MAX_OUTPUTS = 10 * 2**20  # bytes of JSON; a notebook that was run has 1 to 3 MiB
+PACKAGES = ("minivllm", "ipykernel")
+"""Grading has these and what they require."""
+_MAGIC = re.compile(r"^([ \t]*)(?:[%!?]|[\w.]+\?+[ \t]*$|[\w, ]+=[ \t]*[%!]).*$", flags=re.MULTILINE)
 _COPY = "open a fresh copy of the notebook, copy your answers into it cell by cell, and hand that in"
 _CLEAR = "clear them (JupyterLab: Edit > Clear Outputs of All Cells; Colab: Edit > Clear all outputs) and save"
 
@@ -140,7 +148,13 @@ def check_file(path: Path) -> list[Problem]:
     if name is None:
         names = ", ".join(f"{name}.ipynb" for name in released())
         return [Problem("", f"{path.name} is none of the lesson's notebooks", f"hand in one of {names}")]
-    return [*_name_problems(path, name), *check_cells(notebook["cells"], released()[name]), *_outputs(notebook)]
+    cells, expected = notebook["cells"], released()[name]
+    return [
+        *_name_problems(path, name),
+        *check_cells(cells, expected),
+        *check_code(cells, expected),
+        *_outputs(notebook),
+    ]
 
 
 def name_of(file_name: str, cells: Sequence[Any]) -> str | None:
@@ -201,6 +215,75 @@ def _check_cell(cell: Any, expected: ReleasedCell) -> Iterator[Problem]:
         yield Problem(name, "there is a blank ______ left", "fill it in, run the cell and save")
     elif expected.graded and expected.kind == "text" and (same or not cell["source"].strip()):
         yield Problem(name, "there is no answer yet", "write it into this cell and save")
+
+
+def check_code(cells: Sequence[Any], expected: Sequence[ReleasedCell]) -> Iterator[Problem]:
+    """Code cells that are no Python, and packages that graded answers import and grading lacks."""
+    answers = {cell.grade_id for cell in expected if cell.graded and cell.kind == "code"}
+    for number, cell in enumerate(cells, 1):
+        if cell["cell_type"] != "code" or cell["source"].startswith("%%"):
+            continue
+        name = grade_id_of(cell) or f"cell {number}"
+        try:
+            tree = _parsed(cell["source"])
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+            place = f"line {error.lineno}" if isinstance(error, SyntaxError) else "this cell"
+            told = error.msg if isinstance(error, SyntaxError) else error
+            yield Problem(name, f"{place} is no Python ({told})", "correct it, run the cell and save")
+            continue
+        lacking = sorted(_imports(tree) - sys.stdlib_module_names) if name in answers else []
+        for package in lacking and sorted(set(lacking) - _course_packages()):
+            yield Problem(name, f"it imports {package}, which grading lacks", "write it without that package")
+
+
+def _parsed(source: str) -> ast.Module:
+    """Lines that only a notebook understands count as ``pass``. Raises what `compile` does."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            _compile(source)
+        except SyntaxError:
+            source = _MAGIC.sub(r"\1pass", source)
+            _compile(source)
+        return ast.parse(source)
+
+
+def _compile(source: str) -> None:
+    compile(source, "cell", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
+
+
+def _imports(tree: ast.Module) -> set[str]:
+    """The top-level packages."""
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            found.add(node.module.partition(".")[0])
+    return found
+
+
+@cache
+def _course_packages() -> frozenset[str]:
+    """What PACKAGES and what they require can be imported as."""
+    wanted, seen = list(PACKAGES), set[str]()
+    while wanted:
+        name = _normal(wanted.pop())
+        if name in seen:
+            continue
+        seen.add(name)
+        try:
+            requirements = importlib.metadata.requires(name) or ()
+        except importlib.metadata.PackageNotFoundError:
+            continue
+        wanted += [text for text in requirements if "extra ==" not in text]
+    provided = importlib.metadata.packages_distributions()
+    return frozenset(PACKAGES) | {top for top, names in provided.items() if seen & set(map(_normal, names))}
+
+
+def _normal(requirement: str) -> str:
+    name = re.match(r"[\w.-]+", requirement)
+    return re.sub(r"[-_.]+", "-", name[0]).lower() if name else ""
 
 
 def _outputs(notebook: Any) -> Iterator[Problem]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -78,8 +78,8 @@ class Room:
         write(path, notebook)
         return path
 
-    def grade(self, jobs: int = 2, force: bool = False) -> dict[str, Row]:
-        return {row.student: row for row in grade_class(self.classroom, jobs, force)}
+    def grade(self, jobs: int = 2, force: bool = False, only: Collection[str] = ()) -> dict[str, Row]:
+        return {row.student: row for row in grade_class(self.classroom, jobs, force, only)}
 
     def points(self, student: str) -> tuple[float | None, ...]:
         with self.classroom.gradebook() as gradebook:

@@ -114,7 +114,7 @@ def test_a_known_suggestion_is_kept_only_for_the_same_text() -> None:
 def test_nothing_is_final_before_a_person_has_read_it_and_then_it_is_and_stays(room: Classroom) -> None:
     refused = autograder(room, "report", "--final")
     assert refused.returncode == 2
-    assert "all-read (q1, q2, q3, findings)" in refused.stderr and "王小明" in refused.stderr
+    assert "all-read (unread: q1, q2, q3, findings)" in refused.stderr and "王小明" in refused.stderr
     assert len(refused.stderr.strip().splitlines()) == 1
 
     points = {"q1_answer": 1.5, "q2_answer": 2, "q3_answer": 2, "findings": 0}

@@ -6,6 +6,7 @@ import csv
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import nbformat
 import pytest
@@ -14,10 +15,11 @@ from nbgrader import utils
 from autograder.course import CLONE, EDITIONS
 from autograder.feedback import READ_AGAIN, page_of, sections
 from autograder.notes import Note
+from autograder.points import PARTS
 from autograder.registrar import COLUMNS, inert, write_csv
-from autograder.report import ClassReport
+from autograder.report import ClassReport, open_ends
 from autograder.suggestions import FINDINGS, Suggested
-from autograder.verdict import PARTS, Cell, Verdict, idea
+from autograder.verdict import Cell, Verdict, idea
 
 LESSON = "lesson-2"
 OF = {"plan_examples": 0.25, "plan_main_path": 1.75, "plan_boundaries": 1.0, "source_mapping_check": 1.0}
@@ -147,11 +149,84 @@ def test_the_table_has_a_row_a_student_and_says_what_its_columns_mean(tmp_path: 
     assert {name: (row["total"], row["passed"], row["final"]) for name, row in rows.items()} == {
         "ada": ("10", "yes", "yes"),
         waiting.student: ("9.5", "yes", "no"),
-        "late": ("0", "no", "yes"),
+        "late": ("0", "no", "no"),
     }
     assert rows[waiting.student]["waits"] == "q1"
     explained = (tmp_path / "grades-columns.txt").read_text(encoding="utf-8")
     assert [line.split()[0] for line in explained.splitlines()] == list(COLUMNS)
+
+
+def test_the_table_says_how_late_it_was_and_what_that_cost(tmp_path: Path) -> None:
+    late = replace(verdict(), seconds_late=5401.0, penalty=2.0)
+    write_csv(tmp_path / "grades.csv", [late, replace(late, seconds_late=0.0, penalty=0.0)])
+    with (tmp_path / "grades.csv").open(encoding="utf-8-sig", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [(row["total"], row["late"], row["penalty"]) for row in rows] == [("8", "1.6", "2"), ("10", "0", "0")]
+
+
+@pytest.mark.parametrize("change", [{"reason": "an archive"}, {"outdated": True}])
+def test_points_of_anything_but_what_was_handed_in_are_never_final(change: dict[str, Any], tmp_path: Path) -> None:
+    found = replace(verdict(), **change)
+    assert verdict().final and not found.final
+    write_csv(tmp_path / "grades.csv", [found])
+    with (tmp_path / "grades.csv").open(encoding="utf-8-sig", newline="") as file:
+        [row] = csv.DictReader(file)
+    assert row["final"] == "no" and row["reason"] == found.fault != ""
+
+
+def test_final_points_ask_for_everybody_who_handed_in_unless_left_out() -> None:
+    nothing = Verdict("absent", reason="nothing was handed in", folder=False)
+    failed, unread = Verdict("bob", reason="an archive"), replace(verdict(q1_answer=Cell(1, 2, True)), student="cy")
+    changed = replace(verdict(), student="dan", outdated=True)
+    told = open_ends([verdict(), nothing, failed, unread, changed])
+    assert told[:2] == ["bob (an archive)", "cy (unread: q1)"]
+    assert len(told) == 3 and told[2].startswith("dan (the files, tests or rubrics changed")
+    assert open_ends([failed, unread, changed], without=["bob", "dan"]) == ["cy (unread: q1)"]
+
+
+@pytest.mark.parametrize("edition", EDITIONS)
+def test_feedback_says_first_why_the_answer_did_not_run(edition: str) -> None:
+    found = verdict(plan_main_path=Cell(0, 1.75, False), plan_boundaries=Cell(0, 1, False))
+    found.edition = edition
+    undefined, reason = "name 'unified_token_plan' is not defined", "SyntaxError: never closed (line 10)"
+    found.told = {"plan_main_path": [undefined], "plan_boundaries": [undefined], "unified_token_plan": [reason]}
+    page = page_of(found, LESSON)
+    assert page.count(reason) == 2 and page.index(reason) < page.index("is not defined")
+    only_packages = {"en": "only the packages that the course itself uses", "zh": "只能 import 本课用到的包"}[edition]
+    assert only_packages not in page
+    found.told["unified_token_plan"] = ["ModuleNotFoundError: No module named 'pandas'"]
+    assert only_packages in page_of(found, LESSON)
+
+
+@pytest.mark.parametrize(
+    ("edition", "says", "tests"),
+    [
+        ("en", "This notebook was not handed in or could not be read.", "by tests"),
+        ("zh", "这个 notebook 没有提交，或者无法读取。", "测试评分"),
+    ],
+)
+def test_feedback_speaks_of_no_test_where_a_notebook_is_missing(edition: str, says: str, tests: str) -> None:
+    found = replace(verdict(), edition=edition, missing=frozenset(part.notebook for part in PARTS))
+    found.cells = {name: Cell(0, 2, False) for name in found.cells}
+    page = page_of(found, LESSON)
+    assert page.count(says) == len(PARTS) and tests not in page and "accept it yet" not in page
+    assert "测试尚未通过" not in page
+
+
+@pytest.mark.parametrize(
+    ("edition", "late", "costs", "free"),
+    [
+        ("en", "Handed in 1.5 h late.", "Points taken for it: 2.", "No points were taken"),
+        ("zh", "迟交 1.5 小时", "因迟交扣 2 分", "未因此扣分"),
+    ],
+)
+def test_feedback_says_how_late_it_was_and_what_that_cost(edition: str, late: str, costs: str, free: str) -> None:
+    found = replace(verdict(), edition=edition, seconds_late=5400.0)
+    page = page_of(found, LESSON)
+    assert late in page and free in page
+    page = page_of(replace(found, penalty=2.0), LESSON)
+    assert late in page and costs in page and free not in page
+    assert late not in page_of(replace(found, seconds_late=0.0), LESSON)
 
 
 @pytest.mark.parametrize("edition", EDITIONS)
