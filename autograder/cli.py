@@ -13,7 +13,7 @@ A class, with nbgrader's own commands; students may hand in either edition
   python -m autograder grade                     points for the code, with all cores, in a sandbox;
                                                  --student NAME: of these alone
   jupyter lab                                    read Q1-Q3 and the findings in the formgrader
-  python -m autograder report                    the class on a page, feedback, a table; --final when all is graded and read
+  python -m autograder report                    the class on a page, feedback, a table; --final when all is read
 \b
   python -m autograder demo                      a small class, graded: right, wrong, broken and hostile submissions
   python -m autograder doctor                    what of this machine grading can use
