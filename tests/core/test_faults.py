@@ -63,7 +63,7 @@ def notice(fault: Fault, folder: Path) -> tuple[str, str, str]:
     """Traces that notice the fault (counted up to 3), what the first one says, and what an invariant says."""
     copytree(PACKAGE / "core", folder / "minivllm" / "core")
     copytree(PACKAGE / "observe", folder / "minivllm" / "observe")
-    for name in ("config.py", "request.py", "kv_cache_interface.py"):
+    for name in ("config.py", "errors.py", "request.py", "kv_cache_interface.py"):
         (folder / "minivllm" / name).write_text((PACKAGE / name).read_text())
     (folder / "minivllm" / "__init__.py").touch()
     file = folder / "minivllm" / fault.file
@@ -91,6 +91,11 @@ def test_catalogue_breaks_every_rule_and_each_line_it_changes_exists() -> None:
     assert len({(fault.file, fault.right, fault.wrong) for fault in FAULTS}) == len(FAULTS)
     for fault in FAULTS:
         assert (PACKAGE / fault.file).read_text().count(fault.right) == fault.times, fault
+
+
+def test_nothing_is_noticed_where_nothing_is_broken(tmp_path: Path) -> None:
+    line = "class Scheduler:"
+    assert notice(Fault("none", "core/sched/scheduler.py", line, line), tmp_path) == ("0", "", "")
 
 
 def test_every_fault_is_noticed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
