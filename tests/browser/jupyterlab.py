@@ -84,7 +84,7 @@ def browser_page() -> Iterator[Page]:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=CHROMIUM_ARGS)
         try:
             page = browser.new_page(viewport={"width": 1280, "height": 1000})
-            page.set_default_timeout(30_000)
+            page.set_default_timeout(90_000)
             yield page
         finally:
             browser.close()
