@@ -57,14 +57,14 @@ def test_transformers_computes_in_the_dtype_that_it_is_measured_against(dtype: t
     assert side.generate(prompts, 2).tokens == side.continuous_batching(prompts, 2).tokens == 4
 
 
-def test_continuous_batching_is_timed_with_a_manager_made_for_as_many_requests(tmp_path: Path) -> None:
+def test_continuous_batching_is_timed_with_a_manager_made_for_its_load(tmp_path: Path) -> None:
     model = write_gguf(tmp_path / "model.gguf", TINY, random_weights(TINY))
     side = TransformersSide(str(model), torch.device("cpu"), torch.float32)
     managers = []
-    for batch in (1, 1, 8, 8):
-        side.continuous_batching([[3, 4, 5]] * batch, 2)
+    for batch, length in ((1, 3), (1, 3), (8, 3), (8, 3), (8, 6)):
+        side.continuous_batching([[3] * length] * batch, 2)
         managers.append(side.model._cached_continuous_batching_manager)
-    assert managers[0] is managers[1] is not managers[2] is managers[3]
+    assert managers[0] is managers[1] is not managers[2] is managers[3] is not managers[4]
 
 
 def test_a_stopwatch_waits_for_a_gpu_before_and_after_each_call(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -149,7 +149,7 @@ class TransformersSide:
         for parameter in self.model.parameters():
             parameter.data = parameter.data.to(dtype)
         self.model.to(device)
-        self._requests_of_manager = 0
+        self._load_of_manager: tuple[int, ...] = ()
 
     def generate(self, prompts: Prompts, output: int) -> Timing:
         device = self.model.device
@@ -170,10 +170,11 @@ class TransformersSide:
         config = GenerationConfig(max_new_tokens=output, do_sample=False, eos_token_id=-1, pad_token_id=2)
         # By default it takes most of the memory for its cache, and starts anew at each call: neither is timed here.
         cache = ContinuousBatchingConfig(max_memory_percent=0.1)
-        # Its manager is made for as many requests as it met first, and would serve more of them one by one.
-        if len(prompts) != self._requests_of_manager:
+        # Its manager is made for the load that it met first, and would serve a larger one request by request.
+        load = (len(prompts), len(prompts[0]), output)
+        if load != self._load_of_manager:
             self.model.destroy_cached_continuous_batching_manager()
-            self._requests_of_manager = len(prompts)
+            self._load_of_manager = load
         start = time.perf_counter()
         outputs = self.model.generate_batch(
             inputs=prompts, generation_config=config, continuous_batching_config=cache, persistent_manager=True
