@@ -28,18 +28,6 @@ from tests.autograder.room import Room
 pytestmark = pytest.mark.requires_debian("bubblewrap")
 
 
-@pytest.fixture(scope="module")
-def template(tmp_path_factory: pytest.TempPathFactory) -> Room:
-    return Room(tmp_path_factory.mktemp("room"))
-
-
-@pytest.fixture
-def room(template: Room) -> Room:
-    """An empty class, whose gradebook knows the lesson."""
-    template.empty()
-    return template
-
-
 def killed(*arguments: Any) -> None:
     """A worker out of memory."""
     os.kill(os.getpid(), signal.SIGKILL)

@@ -20,11 +20,6 @@ from tests.autograder.room import Room
 pytestmark = pytest.mark.requires_debian("bubblewrap")
 
 
-@pytest.fixture(scope="module")
-def template(tmp_path_factory: pytest.TempPathFactory) -> Room:
-    return Room(tmp_path_factory.mktemp("room"))
-
-
 @pytest.fixture
 def room(template: Room, monkeypatch: pytest.MonkeyPatch) -> Iterator[Room]:
     """A class in which "good" and "other" are graded and read."""

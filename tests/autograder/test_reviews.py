@@ -15,17 +15,6 @@ pytestmark = pytest.mark.requires_debian("bubblewrap")
 SIDED_WITH = "plan_main_path"
 
 
-@pytest.fixture(scope="module")
-def template(tmp_path_factory: pytest.TempPathFactory) -> Room:
-    return Room(tmp_path_factory.mktemp("room"))
-
-
-@pytest.fixture
-def room(template: Room) -> Room:
-    template.empty()
-    return template
-
-
 def side_with(room: Room, student: str, points: float) -> None:
     with room.classroom.gradebook() as gradebook:
         grade = gradebook.find_grade(SIDED_WITH, NOTEBOOK, LESSON, student)
