@@ -14,13 +14,19 @@ from pathlib import Path
 import pytest
 
 from autograder.classroom import Row
-from autograder.course import CLONE
+from autograder.course import CLONE, build
 from autograder.notes import Note
 from autograder.report_rows import ClassRows
 from tests.autograder.classroom import LESSON
 from tests.autograder.room import Room
 
-pytestmark = pytest.mark.requires_debian("bubblewrap")
+pytestmark = [pytest.mark.requires_debian("bubblewrap"), pytest.mark.usefixtures("sources")]
+
+
+@pytest.fixture(scope="module")
+def sources(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """The commands grade against the clone's sources, which a fresh clone hasn't built yet."""
+    build(course=tmp_path_factory.mktemp("course"))
 
 
 @pytest.fixture(scope="module")
