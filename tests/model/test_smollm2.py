@@ -1,5 +1,6 @@
 """The real SmolLM2: logits, text, range of activations."""
 
+import copy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -46,6 +47,30 @@ def test_logits_of_a_chunked_prompt_equal_transformers(smollm2: LoadedModel, ref
     sizes = [7, 1, 16, len(ids) - 24]
     logits = torch.cat([batch.step([size])[0] for size in sizes])
     assert (logits - reference_logits(reference, ids)).abs().max() <= 1e-4
+
+
+def test_decodes_of_a_batch_are_about_as_near_to_float64_as_transformers_is(
+    smollm2: LoadedModel, reference: Any
+) -> None:
+    """Few rows are multiplied otherwise than a prompt's, and float32 itself may be 1e-4 from float64."""
+    num_decodes = 20
+    sequences = [(smollm2.tokenizer.encode(prompt) * 9)[:40] for prompt in PROMPTS * 2]
+    prompt_lengths = [10 + i for i in range(len(sequences))]
+
+    def decodes(model: Any) -> Tensor:
+        pairs = zip(sequences, prompt_lengths, strict=True)
+        return torch.stack([reference_logits(model, ids)[n : n + num_decodes] for ids, n in pairs])
+
+    batch = Batch(smollm2.model, sequences)
+    batch.step(prompt_lengths)
+    ours = torch.stack([torch.cat(batch.step([1] * len(sequences))) for _ in range(num_decodes)], dim=1)
+    theirs, exact = decodes(reference), decodes(copy.deepcopy(reference).double())
+    error, their_error = ((logits - exact).abs().amax(-1) for logits in (ours, theirs))
+    told = "from float64: median {:.1e}, max {:.1e}; transformers: {:.1e}, {:.1e}; between the two: at most {:.1e}"
+    print(
+        told.format(error.median(), error.max(), their_error.median(), their_error.max(), (ours - theirs).abs().max())
+    )
+    assert error.median() <= 1.5 * their_error.median() and error.max() <= 2 * their_error.max()
 
 
 def test_it_answers_a_question(smollm2: LoadedModel) -> None:

@@ -1,5 +1,6 @@
 """``minivllm bench engine``: tokens/s, TTFT and ITL, beside transformers in the same run."""
 
+import logging
 import statistics
 import time
 from collections.abc import Callable
@@ -112,7 +113,7 @@ def shares_of_time(engine: LLMEngine, prompts: Prompts, output: int) -> dict[str
     device = model.cos_sin.device
     in_model, in_products = Stopwatch(device), Stopwatch(device)
     in_model.time(model, "forward", "compute_logits")
-    in_products.time(model, "head")
+    in_products.time(model, "compute_logits")
     for module in model.modules():
         if isinstance(module, Linear):
             in_products.time(module, "forward")
@@ -144,6 +145,7 @@ class TransformersSide:
             ) from None
         self.version = f"transformers {transformers.__version__}"
         transformers.logging.set_verbosity_error()
+        logging.getLogger("ContinuousBatchingLogger").setLevel(logging.ERROR)  # it has one of its own
         checkpoint = open_checkpoint(fetch(model))
         self.model = transformers_llama(checkpoint.config, dict(checkpoint.weights()))
         for parameter in self.model.parameters():

@@ -1,8 +1,7 @@
 """``x @ weight.T``. Not a kernel of ours: the libraries have it, and on a CPU only have to be asked well.
 
 A decode step has one row a request. That is too few for a matrix product to be bound by arithmetic: what counts is how
-fast the weights are read, and MKL reads them faster for ``weight @ x.T`` with at least two columns than for
-``x @ weight.T``. `minivllm bench engine` says what share of a run is spent here.
+fast the weights are read. `minivllm bench engine` says what share of a run is spent here.
 """
 
 import torch
@@ -10,7 +9,16 @@ from torch import Tensor
 from torch.nn import functional as F
 
 FEW_ROWS = 4
-"""Rows up to which ``weight @ x.T`` is the faster of the two."""
+"""Rows up to which MKL's ``weight @ x.T`` is the fastest."""
+
+STEP_OF_DECODES = 64
+"""Rows up to which the layers' products are asked for otherwise than with ``F.linear``."""
+
+PIECES = 4
+"""Into so many equal pieces the rows of a weight are cut for MKL's threads to share."""
+
+# torch's own compiler calls it; a build without oneDNN lacks it.
+_onednn_linear = getattr(torch.ops.mkldnn, "_linear_pointwise", None)
 
 
 def linear(x: Tensor, weight: Tensor) -> Tensor:
@@ -24,32 +32,30 @@ def linear(x: Tensor, weight: Tensor) -> Tensor:
         [n, out_features], contiguous.
     """
     rows = len(x)
-    if x.is_cuda or rows > FEW_ROWS:
+    if x.is_cuda or x.dtype != torch.float32 or not 0 < rows <= STEP_OF_DECODES:
         return F.linear(x, weight)
-    # One row would be a matrix-vector product, which MKL does slowly: the second column is thrown away.
-    columns = torch.cat((x, x)) if rows == 1 else x
-    return torch.mm(weight, columns.t())[:, :rows].t().contiguous()
-
-
-class PackedLinear:
-    """``x @ weight.T`` for a large matrix on a CPU: a copy of the weight in the layout that oneDNN reads fastest.
-
-    Faster than MKL's, but the sums round a little more. For the last matrix of a model that is harmless; through
-    all layers it adds up to more than 1e-4 in the logits, so the layers use ``linear``.
-    """
-
-    def __init__(self, weight: Tensor) -> None:
-        self._weight = weight
-        self._packed = torch.ops.mkldnn._reorder_linear_weight(weight) if self.helps(weight) else None
-
-    @staticmethod
-    def helps(weight: Tensor) -> bool:
-        """Whether there is such a layout for this weight: float32, on a CPU, in a build of torch with oneDNN."""
-        on_cpu = weight.device.type == "cpu" and weight.dtype == torch.float32
-        return on_cpu and hasattr(torch.ops.mkldnn, "_reorder_linear_weight")
-
-    def __call__(self, x: Tensor) -> Tensor:
-        if self._packed is None or len(x) <= FEW_ROWS:
-            return linear(x, self._weight)
-        product: Tensor = torch.ops.mkldnn._linear_pointwise(x.contiguous(), self._packed, None, "none", [], "")
+    if rows <= FEW_ROWS:
+        return _transposed(x, weight)
+    out_features, in_features = weight.shape
+    # oneDNN is the fastest, for a whole prompt too, but rounds more than MKL, and through all layers that adds up to
+    # more than 1e-4 in the logits. The wide products of a step of decodes add next to nothing: their sums are short and
+    # don't go straight into the residual stream. And they are most of the work.
+    if _onednn_linear and out_features > in_features:
+        product: Tensor = _onednn_linear(x.contiguous(), weight, None, "none", [], "")
         return product
+    if torch.get_num_threads() > 1 and out_features % PIECES == 0:
+        return _in_pieces(x, weight)
+    return F.linear(x, weight)
+
+
+def _transposed(x: Tensor, weight: Tensor) -> Tensor:
+    """As ``weight @ x.T``, for which MKL reads the weight faster."""
+    # One row would be a matrix-vector product, which MKL does slowly: the second column is thrown away.
+    columns = torch.cat((x, x)) if len(x) == 1 else x
+    return torch.mm(weight, columns.t())[:, : len(x)].t().contiguous()
+
+
+def _in_pieces(x: Tensor, weight: Tensor) -> Tensor:
+    """As a batch of products with pieces of the weight: of one thin product MKL's threads get unequal shares."""
+    pieces = weight.unflatten(0, (PIECES, -1)).transpose(1, 2)  # type: ignore[no-untyped-call]
+    return torch.bmm(x.expand(PIECES, -1, -1), pieces).transpose(0, 1).flatten(1)

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from minivllm.kernels import Kernels, kernels_for
 from minivllm.kernels.checks import HEAD_SIZES
-from minivllm.kernels.linear import PackedLinear, linear
+from minivllm.kernels.linear import linear
 from minivllm.model.attention import AttentionMetadata
 from minivllm.model.config import LlamaConfig
 from minivllm.model.errors import ModelError
@@ -178,7 +178,6 @@ class LlamaForCausalLM(nn.Module):
             self.model = LlamaModel(config, kernels)
             untied = not config.tie_word_embeddings
             self.lm_head = Linear(config.hidden_size, config.vocab_size) if untied else None
-        self.head: PackedLinear  # made when the weights have come
         self.cos_sin = rotary_table(config).to(device)
         self.requires_grad_(False)
 
@@ -203,7 +202,7 @@ class LlamaForCausalLM(nn.Module):
     @torch.inference_mode()
     def compute_logits(self, hidden: Tensor) -> Tensor:
         """Logits [n, vocab_size] of n rows of what ``forward`` returned; the matrix is large, so pass few."""
-        return self.head(hidden)
+        return linear(hidden, (self.lm_head or self.model.embed_tokens).weight)
 
     @torch.inference_mode()
     def load_weights(self, weights: Iterable[tuple[str, Tensor]]) -> None:
@@ -224,7 +223,6 @@ class LlamaForCausalLM(nn.Module):
             raise ModelError(
                 f"{len(places)} weights were not given, {next(iter(places))!r} among them: load a whole checkpoint."
             )
-        self.head = PackedLinear((self.lm_head or self.model.embed_tokens).weight)
 
     def _places(self) -> dict[str, Tensor]:
         """Where each weight of a checkpoint goes: q, k, v and gate, up are rows of a stacked matrix."""
