@@ -338,11 +338,13 @@ def test_a_link_that_leads_to_no_file_is_named(tmp_path: Path) -> None:
     assert f"There is no file {file}, though a link" in refused(tmp_path)
 
 
-@pytest.mark.parametrize("name", ["config.json", "model.safetensors"])
+@pytest.mark.parametrize("name", ["config.json", "model.safetensors", "model.gguf"])
 def test_a_file_that_may_not_be_read_is_named_with_the_cause(
     name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     file = write_safetensors(tmp_path, TINY, random_weights(TINY)) / name
+    if name.endswith(".gguf"):
+        write_gguf(file, TINY, random_weights(TINY))
 
     def forbidden(path: Path, *args: Any, **options: Any) -> Any:
         if path == file:
@@ -351,7 +353,8 @@ def test_a_file_that_may_not_be_read_is_named_with_the_cause(
 
     monkeypatch.setattr(Path, "open", forbidden)
     monkeypatch.setattr(Path, "read_text", lambda path, encoding: path.open(encoding=encoding).read())
-    assert f"{file} cannot be read (Permission denied): put a file there that you may read" in refused(tmp_path)
+    told = refused(file if name.endswith(".gguf") else tmp_path)
+    assert f"{file} cannot be read (Permission denied): put a file there that you may read" in told
 
 
 @pytest.mark.parametrize("name", ["config.json", "model.safetensors"])

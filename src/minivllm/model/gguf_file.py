@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from gguf.constants import GGML_QUANT_SIZES, GGUF_DEFAULT_ALIGNMENT, GGMLQuantizationType, GGUFValueType
 
-from minivllm.model.errors import ModelError
+from minivllm.model.errors import ModelError, unreadable
 
 _MAGIC = b"GGUF"
 _VERSIONS = (2, 3)
@@ -59,16 +59,22 @@ class GGUFFile:
         tensors: every tensor by its name in the file.
 
     Raises:
-        ModelError: no GGUF file, a version or a tensor type that is not known, or a file that ends too early.
+        ModelError: an unreadable file, no GGUF file, a version or a tensor type that is not known, or a file that ends
+            too early.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        with path.open("rb") as file:
-            if file.read(len(_MAGIC)) != _MAGIC:
-                raise ModelError(f"{path} is no GGUF file: it does not begin with {_MAGIC.decode()!r}; get it again.")
-            # Private pages: torch wants memory that it may write to, and the file stays as it is.
-            self._data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
+        try:
+            with path.open("rb") as file:
+                if file.read(len(_MAGIC)) != _MAGIC:
+                    raise ModelError(
+                        f"{path} is no GGUF file: it does not begin with {_MAGIC.decode()!r}; get it again."
+                    )
+                # Private pages: torch wants memory that it may write to, and the file stays as it is.
+                self._data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
+        except OSError as error:
+            raise unreadable(path, error) from None
         self._offset = len(_MAGIC)
         try:
             self._read_header()
