@@ -32,7 +32,7 @@ def linear(x: Tensor, weight: Tensor) -> Tensor:
         [n, out_features], contiguous.
     """
     rows = len(x)
-    if x.is_cuda or x.dtype != torch.float32 or not 0 < rows <= STEP_OF_DECODES:
+    if not x.is_cpu or x.dtype != torch.float32 or not 0 < rows <= STEP_OF_DECODES:
         return F.linear(x, weight)
     if rows <= FEW_ROWS:
         return _transposed(x, weight)
