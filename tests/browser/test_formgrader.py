@@ -131,6 +131,8 @@ def opened(page: Page, room: Classroom, student: str, notebook: str) -> list[str
     page.goto(f"{address}/formgrader/submissions/{submission(room, student, notebook)}/")
     expect(page.locator("#notebook-container .score").first).to_be_visible()
     page.wait_for_function("window.MathJax && MathJax.loaded === true")
+    # Before it has these, its buttons and boxes are there but deaf.
+    page.wait_for_function("formgrader.grades?.loaded && formgrader.comments?.loaded")
     return errors
 
 
