@@ -15,7 +15,7 @@ STEP_OF_DECODES = 64
 """Rows up to which the layers' products are asked for otherwise than with ``F.linear``."""
 
 PIECES = 4
-"""Into so many equal pieces the rows of a weight are cut for MKL's threads to share."""
+"""Into so many equal pieces the rows of a weight are cut for MKL's threads."""
 
 # torch's own compiler calls it; a build without oneDNN lacks it.
 _onednn_linear = getattr(torch.ops.mkldnn, "_linear_pointwise", None)
@@ -38,8 +38,8 @@ def linear(x: Tensor, weight: Tensor) -> Tensor:
         return _transposed(x, weight)
     out_features, in_features = weight.shape
     # oneDNN is the fastest, for a whole prompt too, but rounds more than MKL, and through all layers that adds up to
-    # more than 1e-4 in the logits. The wide products of a step of decodes add next to nothing: their sums are short and
-    # don't go straight into the residual stream. And they are most of the work.
+    # more than 1e-4 in the logits. The wide products of a step of decodes are most of its work and add little to that:
+    # tests/model/test_smollm2.py has the logits of decodes beside float64.
     if _onednn_linear and out_features > in_features:
         product: Tensor = _onednn_linear(x.contiguous(), weight, None, "none", [], "")
         return product
@@ -56,6 +56,6 @@ def _transposed(x: Tensor, weight: Tensor) -> Tensor:
 
 
 def _in_pieces(x: Tensor, weight: Tensor) -> Tensor:
-    """As a batch of products with pieces of the weight: of one thin product MKL's threads get unequal shares."""
+    """As a batch of products with pieces of the weight: several MKL threads do that faster than one thin product."""
     pieces = weight.unflatten(0, (PIECES, -1)).transpose(1, 2)  # type: ignore[no-untyped-call]
     return torch.bmm(x.expand(PIECES, -1, -1), pieces).transpose(0, 1).flatten(1)
