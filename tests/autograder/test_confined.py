@@ -8,7 +8,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -187,11 +186,12 @@ def test_a_canary_is_not_read_by_its_path(canaries: list[str]) -> None:
 def test_a_kernel_that_hangs_is_interrupted_and_leaves_nothing() -> None:
     with sandboxed_kernel() as (manager, client):
         folder = Path(manager.connection_file).parent
-        client.execute("import subprocess, sys, time\ntime.sleep(60)")
-        time.sleep(1)
+        client.execute("import time\nprint('hanging', flush=True)\ntime.sleep(600)")
+        while client.get_iopub_msg(timeout=60)["msg_type"] != "stream":
+            pass
         manager.interrupt_kernel()
-        assert client.get_shell_msg(timeout=10)["content"]["status"] == "error"
-        assert client.execute_interactive("1 + 1", timeout=10)["content"]["status"] == "ok"
+        assert client.get_shell_msg(timeout=60)["content"]["status"] == "error"
+        assert client.execute_interactive("1 + 1", timeout=60)["content"]["status"] == "ok"
     assert not folder.exists()
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from playwright.sync_api import Locator, Page, expect, sync_playwright
 
 TOKEN = "a-token-of-this-test"
+PATIENCE = 90_000  # milliseconds, for whatever is waited for on a busy machine
 CHROMIUM = "/usr/bin/chromium"
 CHROMIUM_ARGS = [
     "--no-sandbox",
@@ -84,7 +85,8 @@ def browser_page() -> Iterator[Page]:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=CHROMIUM_ARGS)
         try:
             page = browser.new_page(viewport={"width": 1280, "height": 1000})
-            page.set_default_timeout(90_000)
+            page.set_default_timeout(PATIENCE)
+            expect.set_options(timeout=PATIENCE)
             yield page
         finally:
             browser.close()
@@ -100,14 +102,19 @@ class NotebookPage:
     def open(cls, page: Page, address: str, name: str) -> "NotebookPage":
         page.goto(f"{address}/lab/tree/{name}?token={TOKEN}")
         notebook = cls(page)
-        expect(page.locator(".jp-NotebookPanel-notebook .jp-Cell").first).to_be_visible(timeout=60_000)
+        expect(page.locator(".jp-NotebookPanel-notebook .jp-Cell").first).to_be_visible()
         notebook.wait_until_idle()
         return notebook
 
     def wait_until_idle(self) -> None:
         """The kernel is idle, and no cell waits for it."""
-        expect(self.page.locator(".jp-StatusBar-TextItem", has_text="| Idle")).to_be_visible(timeout=60_000)
-        expect(self.page.locator(".jp-InputPrompt", has_text="[*]")).to_have_count(0, timeout=60_000)
+        expect(self.page.locator(".jp-StatusBar-TextItem", has_text="| Idle")).to_be_visible()
+        expect(self.page.locator(".jp-InputPrompt", has_text="[*]")).to_have_count(0)
+
+    def _wait_until_it_ran(self, prompt: Locator, before: str) -> None:
+        """The cell of this prompt has another number than before, and the kernel is idle."""
+        expect(prompt).to_have_text(re.compile(rf"^(?!{re.escape(before)}$)\[\d+\]:$"))
+        self.wait_until_idle()
 
     def menu(self, menu: str, item: str) -> None:
         self.page.locator(".lm-MenuBar-itemLabel", has_text=menu).click()
@@ -118,15 +125,16 @@ class NotebookPage:
         first = self.page.locator(".jp-CodeCell .jp-InputArea-prompt").first  # a folded cell has none
         before = first.inner_text()
         self.menu("Run", "Run All Cells")
-        expect(first).to_have_text(re.compile(rf"^(?!{re.escape(before)}$)\[\d+\]:$"), timeout=60_000)
-        self.wait_until_idle()
+        self._wait_until_it_ran(first, before)
 
     def run(self, text: str) -> Locator:
         """Run the code cell whose input holds `text`, and return it once the kernel is idle again."""
         cell = self.cell(text)
+        prompt = cell.locator(".jp-InputArea-prompt")
+        before = prompt.inner_text()
         cell.locator(".cm-content").click()
         self.page.keyboard.press("ControlOrMeta+Enter")
-        self.wait_until_idle()
+        self._wait_until_it_ran(prompt, before)
         return cell
 
     def cell(self, text: str) -> Locator:
@@ -161,7 +169,7 @@ class NotebookPage:
         """Press nbgrader's Validate and return what its dialog says."""
         self.page.locator(".jp-NotebookPanel-toolbar .jp-ToolbarButtonComponent", has_text="Validate").first.click()
         dialog = self.page.locator(".jp-Dialog-content")
-        expect(dialog).to_be_visible(timeout=90_000)
+        expect(dialog).to_be_visible()
         return dialog.inner_text()
 
     def dismiss(self) -> None:

@@ -114,7 +114,7 @@ def page(room: Classroom, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     with jupyterlab(CLONE, tmp_path_factory.mktemp("home")) as address, browser_page() as page:
         page.route(re.compile(rf"^(?!{re.escape(address)}|data:)"), lambda route: route.abort())
         page.goto(f"{address}/lab?token={TOKEN}")
-        expect(page.locator("#jp-main-dock-panel")).to_be_visible(timeout=60_000)
+        expect(page.locator("#jp-main-dock-panel")).to_be_visible()
         yield page
 
 

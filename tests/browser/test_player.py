@@ -115,11 +115,11 @@ def test_a_step_of_forty_requests_and_256_blocks_changes_at_once(address: str, p
 def test_a_notebook_that_is_only_opened_still_shows_the_stills(address: str, page: Page) -> None:
     notebook = NotebookPage.open(page, address, "small.ipynb")
     notebook.run_all()
-    notebook.menu("File", "Save Notebook")
-    page.wait_for_timeout(1000)
+    with page.expect_response(lambda sent: "/api/contents/" in sent.url and sent.request.method == "PUT"):
+        notebook.menu("File", "Save Notebook")
     notebook.menu("Kernel", "Shut Down Kernel")
     page.reload()
-    expect(page.locator(".jp-NotebookPanel-notebook .jp-Cell").first).to_be_visible(timeout=60_000)
+    expect(page.locator(".jp-NotebookPanel-notebook .jp-Cell").first).to_be_visible()
     stills = page.locator("details", has_text="Stills:").first
     stills.locator("summary").first.click()
     expect(stills.locator("img").first).to_be_visible()

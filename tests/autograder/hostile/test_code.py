@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import time
-from pathlib import Path
 
 import pytest
 
 from autograder.classroom import Row
 from tests.autograder.hostile.cases import Case, code_cases, hand_in
 from tests.autograder.room import Room
+from tests.processes import still_running
 
 pytestmark = pytest.mark.requires_debian("bubblewrap")
 CASES = code_cases()
@@ -41,21 +40,7 @@ def test_it_gets_what_it_earned(graded: tuple[Room, dict[str, Row]], case: Case)
 
 
 def test_nothing_of_them_lives_on(graded: tuple[Room, dict[str, Row]]) -> None:
-    deadline = time.monotonic() + 5
-    while (left := _processes_of_students()) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert left == []
-
-
-def _processes_of_students() -> list[int]:
-    marks = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            if b"child.py" in path.read_bytes():
-                marks.append(int(path.parent.name))
-        except OSError:
-            continue
-    return marks
+    assert not still_running("child.py")
 
 
 def test_no_hidden_test_stands_in_what_they_are_told(graded: tuple[Room, dict[str, Row]]) -> None:
