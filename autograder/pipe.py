@@ -9,12 +9,11 @@ import select
 import signal
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
-import psutil  # type: ignore[import-untyped]
-
+from autograder.clock import Clock, Usage
 from autograder.sandbox import PROCESSES, sandbox
 
 MAX_REPLY = 16 << 20  # bytes
@@ -27,6 +26,15 @@ FORGED = "it wrote into the pipe of the tests"
 
 class NoAnswer(Exception):
     """The student's process did not answer; the text says why."""
+
+
+@dataclass(frozen=True)
+class Limit:
+    """The seconds that a reply may take, and what to say if it takes longer."""
+
+    seconds: float
+    late: str
+    clock: Clock = field(default_factory=Clock)
 
 
 class Process:
@@ -59,18 +67,16 @@ class Process:
         self._boxed = bool(box.prefix)
         self._buffer = b""
 
-    def ask(self, request: Any, seconds: float, late: str) -> Any:
+    def ask(self, request: Any, limit: Limit) -> Any:
         """The reply. Raises NoAnswer when the time is up, the process ends, or what comes is no reply."""
-        until = time.monotonic() + seconds
         data = json.dumps(request).encode("ascii") + b"\n"
         while data:  # a child that reads nothing must not keep the tests waiting
-            if not select.select([], [self._requests], [], max(0.0, until - time.monotonic()))[1]:
-                raise NoAnswer(late)
+            self._wait([], [self._requests], limit)
             try:
                 data = data[os.write(self._requests, data) :]
             except BrokenPipeError:
                 raise NoAnswer(self._ending()) from None
-        return self._read(until, late)
+        return self._read(limit)
 
     def kill(self) -> None:
         with contextlib.suppress(ProcessLookupError):
@@ -80,9 +86,9 @@ class Process:
         os.close(self._replies)
         self._folder.remove()
 
-    def _read(self, until: float, late: str) -> Any:
+    def _read(self, limit: Limit) -> Any:
         while b"\n" not in self._buffer[-(1 << 16) :]:
-            self._wait(until, late)
+            self._wait([self._replies], [], limit)
             received = os.read(self._replies, 1 << 16)
             self._buffer += received
             if not received:
@@ -95,25 +101,23 @@ class Process:
         with only_replies():
             return json.loads(line)
 
-    def _wait(self, until: float, late: str) -> None:
-        """Until something can be read. Limits of single processes would let many together take the whole machine."""
-        while not select.select([self._replies], [], [], max(0.0, min(LOOK_EVERY, until - time.monotonic())))[0]:
-            if time.monotonic() >= until:
-                raise NoAnswer(late)
-            used = self._memory()
-            if len(used) > RUNNING:
-                raise NoAnswer(f"it started more than {RUNNING} processes")
-            if sum(used) > MEMORY:
-                raise NoAnswer(f"its processes took more than {MEMORY >> 30} GiB of memory")
+    def _wait(self, to_read: list[int], to_write: list[int], limit: Limit) -> None:
+        """Until one can be. A reply that comes drop by drop takes its time too."""
+        ready = False
+        while not ready:
+            ready = any(select.select(to_read, to_write, [], min(LOOK_EVERY, limit.seconds)))
+            if not ready or limit.clock.unseen >= LOOK_EVERY:
+                self._look(limit)
 
-    def _memory(self) -> list[int]:
-        """Bytes of each of its processes that still runs."""
-        used = []
-        with contextlib.suppress(psutil.Error):
-            for process in psutil.Process(self._process.pid).children(recursive=True):
-                with contextlib.suppress(psutil.Error):
-                    used.append(process.memory_info().rss)
-        return [size for size in used if size]
+    def _look(self, limit: Limit) -> None:
+        """Limits of single processes would let many together take the whole machine."""
+        usage = Usage.of(self._process.pid)
+        if limit.clock.look(usage) >= limit.seconds:
+            raise NoAnswer(limit.late)
+        if len(usage.memory) > RUNNING:
+            raise NoAnswer(f"it started more than {RUNNING} processes")
+        if sum(usage.memory) > MEMORY:
+            raise NoAnswer(f"its processes took more than {MEMORY >> 30} GiB of memory")
 
     def _ending(self) -> str:
         try:

@@ -6,12 +6,11 @@ exit, a crash, a flood of output or a forged reply costs the submission that doe
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from autograder.pipe import LOOP, NoAnswer, Process, only_replies
+from autograder.pipe import LOOP, Limit, NoAnswer, Process, only_replies
 from minivllm.lesson import outcome
 from minivllm.lesson.encoding import decode
 from minivllm.lesson.outcome import Outcome, Raised
@@ -47,7 +46,7 @@ class Student:
 
     Pieces of code run one after the other in one module; `call` is a `minivllm.lesson.outcome.Call`. What was defined
     before an error can be called. A piece that hangs or ends the process is left out when the rest runs again. All
-    together may take `seconds` (anew after `restart_clock`), one call CALL_SECONDS.
+    together may take `seconds` (anew after `restart_clock`), one call CALL_SECONDS, as `autograder.clock` counts them.
     """
 
     def __init__(self, module: str, seconds: float) -> None:
@@ -65,7 +64,7 @@ class Student:
 
     def restart_clock(self) -> None:
         """For another exercise, which a hang in the one before must not cost."""
-        self._deadline = time.monotonic() + self._seconds
+        self._used = 0.0
 
     def run(self, name: str, source: str | bytes, most: float = CELL_SECONDS, what: str = "the cell") -> Ran:
         """Run the source as the piece called `name`; `what` is how a message calls it."""
@@ -107,14 +106,18 @@ class Student:
 
     def _ask(self, request: Any, most: float, late: str) -> Any:
         process = self._process or self._start()
-        reply = process.ask(request, *self._time(most, late))
+        limit = self._limit(most, late)
+        try:
+            reply = process.ask(request, limit)
+        finally:
+            self._used += limit.clock.counted
         with only_replies():
             for look in reply["seen"][: MAX_SEEN - len(self.seen)]:
                 self.seen.append(Seen(str(look["what"])[:300], str(look["cell"])[:100], int(look["line"])))
             return reply["answer"]
 
     def _start(self) -> Process:
-        self._time(0, "")
+        self._limit(0, "")
         self._process = Process(self._module, MAX_CPU_SECONDS)
         for name, source in self._ran:
             self._run(name, source, CELL_SECONDS, f"{name}, run once more,")
@@ -125,13 +128,13 @@ class Student:
             self._process.kill()
             self._process = None
 
-    def _time(self, most: float, late: str) -> tuple[float, str]:
-        """The seconds for what comes next, and what to say if it takes longer."""
-        left = self._deadline - time.monotonic()
+    def _limit(self, most: float, late: str) -> Limit:
+        """For what comes next."""
+        left = self._seconds - self._used
         used_up = f"its code and all calls together used up their {self._seconds:g} s; {LOOP}, or make it faster"
         if left <= 0:
             raise NoAnswer(used_up)
-        return (most, late) if left >= most - 0.5 else (left, used_up)
+        return Limit(most, late) if left >= most - 0.5 else Limit(left, used_up)
 
 
 class StudentFile(Student):
