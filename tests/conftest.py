@@ -14,6 +14,9 @@ from typing import NoReturn
 
 import pytest
 
+# A shell starts what it runs in the background with Ctrl-C switched off, and there are tests of Ctrl-C.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
 
 def _has_command(name: str) -> bool:
     return shutil.which(name) is not None
