@@ -16,7 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autograder.clock import PATIENCE, Clock, Usage
-from autograder.trusted import CALL_SECONDS, StudentFile
+from autograder.course import CLONE
+from autograder.trusted import CALL_SECONDS, CELL_SECONDS, EXERCISE_SECONDS, StudentFile
 
 SOURCE = """
     import os, time
@@ -90,6 +91,18 @@ def test_a_hang_that_waits_for_nothing_takes_what_it_may(student: StudentFile, n
     error = student.call(name).error
     assert error is not None and error.message == LATE
     assert time.monotonic() - started < PATIENCE * CALL_SECONDS
+
+
+@pytest.mark.parametrize(
+    ("guide", "says"),
+    [
+        ("instructors.md", "A cell has {:g} s, a call {:g} s, an exercise {:g} s"),
+        ("instructors.zh.md", "一个单元格 {:g} 秒，一次调用 {:g} 秒，一道练习 {:g} 秒"),
+    ],
+)
+def test_the_instructors_guide_tells_the_limits(guide: str, says: str) -> None:
+    text = (CLONE / "docs" / guide).read_text(encoding="utf-8")
+    assert says.format(CELL_SECONDS, CALL_SECONDS, EXERCISE_SECONDS) in text
 
 
 Look = tuple[float, float, bool]
