@@ -50,11 +50,11 @@ class Clock:
 
     def look(self, usage: Usage) -> float:
         """Count up to now, and return the seconds."""
-        passed, had = self.unseen, max(usage.cpu - self._cpu, 0.0)
+        now = time.monotonic()
+        passed, had = now - self._looked, max(usage.cpu - self._cpu, 0.0)  # at the first look: had since its start
         self._counted += min(passed, had) if usage.wants_to_run else passed
-        self._looked += passed
-        self._counted = max(self._counted, (self._looked - self._began) / PATIENCE)
-        self._cpu = usage.cpu
+        self._counted = max(self._counted, (now - self._began) / PATIENCE)
+        self._looked, self._cpu = now, usage.cpu
         return self._counted
 
     @property

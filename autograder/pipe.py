@@ -110,7 +110,7 @@ class Process:
                 self._look(limit)
 
     def _look(self, limit: Limit) -> None:
-        """Limits of single processes would let many together take the whole machine."""
+        """Raises NoAnswer when the time is up or its processes together take too much; each alone has limits."""
         usage = Usage.of(self._process.pid)
         if limit.clock.look(usage) >= limit.seconds:
             raise NoAnswer(limit.late)

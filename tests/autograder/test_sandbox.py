@@ -112,6 +112,7 @@ def test_without_bubblewrap_unshare_still_ends_what_a_file_starts(tmp_path: Path
 def test_with_neither_files_are_graded_all_the_same(tmp_path: Path, tools: Path) -> None:
     box = sandbox.sandbox()
     assert box.prefix == () and "may live on" in box.lacks
+    assert grade(tmp_path, ANSWER) == (3, [])
     left = still_running(start_and_leave(tmp_path))
     assert len(left) == 1
     os.kill(left[0], signal.SIGKILL)
