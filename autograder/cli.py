@@ -38,8 +38,8 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from autograder.commands import COMMANDS, plainly
-from autograder.parts import Report
-from autograder.rubric.cli import score_answers
+from autograder.judging.parts import Report
+from autograder.judging.rubric.cli import score_answers
 from minivllm.cli import UsageError, run
 
 app = typer.Typer(
@@ -57,8 +57,8 @@ def try_files(
 
     Every file runs in a sandbox of its own, 10 seconds in all; a hang, an exit or a crash costs only itself.
     """
-    from autograder.exercises import EXERCISES, grade_file, total
-    from autograder.sandbox import sandbox
+    from autograder.judging.exercises import EXERCISES, grade_file, total
+    from autograder.running.sandbox import sandbox
 
     if exercise not in EXERCISES:
         raise UsageError(f"unknown exercise {exercise!r}: choose one of {', '.join(EXERCISES)}")
@@ -96,9 +96,9 @@ def grade(
     A submission can neither stop nor change another. Only what changed since the last time is graded again, and points
     that you gave by hand stay.
     """
-    from autograder.classroom import Classroom, clone_config, grade_class
-    from autograder.report_rows import ClassRows
-    from autograder.sandbox import REMEDY, sandbox
+    from autograder.classroom.classroom import Classroom, clone_config, grade_class
+    from autograder.reports.report_rows import ClassRows
+    from autograder.running.sandbox import REMEDY, sandbox
 
     if sandbox().lacks and not no_sandbox:
         raise UsageError(f"{sandbox().lacks}. Remedy: {REMEDY}; or trust every submission and say --no-sandbox")
@@ -115,7 +115,8 @@ def grade(
 @app.command("course")
 def build_course() -> None:
     """Build course/en and course/zh from solutions/ with nbgrader's generate_assignment."""
-    from autograder.course import CLONE, CourseError, build, write_record
+    from autograder.paths import CLONE
+    from autograder.release.course import CourseError, build, write_record
 
     try:
         released = build()

@@ -14,7 +14,7 @@ import typer
 from minivllm.cli import UsageError
 
 if TYPE_CHECKING:  # nbgrader need not be installed for `doctor`
-    from autograder.classroom import Classroom
+    from autograder.classroom.classroom import Classroom
 
 Lesson = Annotated[str, typer.Argument(help="which assignment")]
 
@@ -24,7 +24,7 @@ def plainly(room: Classroom) -> Iterator[None]:
     """What is wrong with the class or its gradebook is told in one line."""
     from sqlalchemy.exc import DatabaseError
 
-    from autograder.classroom import ClassroomError
+    from autograder.classroom.classroom import ClassroomError
 
     try:
         yield
@@ -47,9 +47,9 @@ def report(
     ] = "",
 ) -> None:
     """Write the class on one page, the registrar's table and every student's feedback, and print the table."""
-    from autograder import report as pages
-    from autograder.classroom import Classroom
-    from autograder.verdict import verdicts
+    from autograder.classroom.classroom import Classroom
+    from autograder.gradebook.verdict import verdicts
+    from autograder.reports import report as pages
 
     room = Classroom(lesson)
     with plainly(room):
@@ -81,9 +81,10 @@ def release(
     exchange: Annotated[bool, typer.Option("--exchange", help="also into nbgrader's exchange (JupyterHub)")] = False,
 ) -> None:
     """Build the course, enter the lesson into the gradebook and release an edition. Points given already stay."""
-    from autograder.classroom import clone_config
-    from autograder.course import CLONE, EDITIONS, CourseError, build, write_record
-    from autograder.release import enter_gradebook, to_exchange
+    from autograder.classroom.classroom import clone_config
+    from autograder.paths import CLONE, EDITIONS
+    from autograder.release.course import CourseError, build, write_record
+    from autograder.release.publish import enter_gradebook, to_exchange
 
     if edition not in EDITIONS:
         raise UsageError(f"unknown edition {edition!r}: choose one of {', '.join(EDITIONS)}")
@@ -103,7 +104,7 @@ def release(
 
 def doctor() -> None:
     """Say what of this machine grading can use, and what to do about the rest. Ends with 1 if grading can't work."""
-    from autograder.doctor import checks
+    from autograder.classroom.doctor import checks
 
     found = checks()
     for check in found:
@@ -120,12 +121,12 @@ def demo(
     ] = None,
 ) -> None:
     """Create a small class of right, wrong, broken and hostile submissions in both editions, and grade it."""
-    from autograder import report as pages
-    from autograder.classroom import grade_class
-    from autograder.course import CourseError
-    from autograder.demo import LESSON, create, read_answers
-    from autograder.report_rows import ClassRows
-    from autograder.sandbox import REMEDY, sandbox
+    from autograder.classroom.classroom import grade_class
+    from autograder.classroom.demo import LESSON, create, read_answers
+    from autograder.release.course import CourseError
+    from autograder.reports import report as pages
+    from autograder.reports.report_rows import ClassRows
+    from autograder.running.sandbox import REMEDY, sandbox
 
     if folder is not None and folder.exists() and any(folder.iterdir()):
         raise UsageError(f"{folder} is not empty: name a new folder")

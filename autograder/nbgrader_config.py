@@ -10,8 +10,10 @@ import os
 import sys
 from pathlib import Path
 
-from autograder.course import CLONE, MASTER_EDITION, configure
-from autograder.provisioner import NAME, register
+from autograder.gradebook import preprocessors
+from autograder.paths import CLONE, COURSE, MASTER_EDITION, SOURCES
+from autograder.release import course
+from autograder.running.provisioner import NAME, register
 
 # nbgrader calls `alembic` by its bare name; it stands beside this interpreter, activated or not.
 os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
@@ -21,7 +23,8 @@ if importlib.util.find_spec("jupyter_server_mathjax"):
     os.environ["JUPYTER_PATH"] = os.pathsep.join([templates, os.environ.get("JUPYTER_PATH", "")]).rstrip(os.pathsep)
 
 c = get_config()
-configure(c)
+course.configure(c)
+preprocessors.configure(c)
 register()
 c.KernelProvisionerFactory.default_provisioner_name = NAME
 
@@ -34,8 +37,8 @@ except OSError as error:
 
 c.CourseDirectory.course_id = "minivllm"
 c.CourseDirectory.root = str(CLONE)
-c.CourseDirectory.source_directory = str(CLONE / "build" / "source" / MASTER_EDITION)
-c.CourseDirectory.release_directory = str(CLONE / "course" / MASTER_EDITION)
+c.CourseDirectory.source_directory = str(SOURCES / MASTER_EDITION)
+c.CourseDirectory.release_directory = str(COURSE / MASTER_EDITION)
 for step in ("submitted", "autograded", "feedback", "solution"):
     setattr(c.CourseDirectory, f"{step}_directory", str(classroom / step))
 for step in ("ExecuteTrusted", "SuggestPoints"):

@@ -20,8 +20,8 @@ from typing import Any
 from nbgrader.apps import NbGraderAPI
 from nbgrader.converters import Autograde
 
-from autograder import demo
-from autograder.classroom import Classroom, clone_config, grade_class
+from autograder.classroom import demo
+from autograder.classroom.classroom import Classroom, clone_config, grade_class
 from minivllm.bench.machine import where_and_when
 
 LESSON = demo.LESSON

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from autograder.course import record_of
+from autograder.release.course import record_of
 from minivllm.submission import MAX_OUTPUTS, RECORD, SubmissionError, check_file, read_notebook, released
 from tests.lesson.notebooks import LANGUAGES, NAMES, ROOT
 from tools.answers import answered

@@ -18,7 +18,8 @@ from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 from nbconvert import HTMLExporter
 
-from autograder.course import EDITIONS, edition_of
+from autograder.paths import EDITIONS
+from autograder.release.course import edition_of
 from minivllm.lesson.questions import QUESTIONS
 
 ROOT = Path(__file__).resolve().parents[1]

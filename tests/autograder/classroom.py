@@ -13,7 +13,7 @@ from typing import Any
 
 import nbformat
 
-from autograder.course import CLONE, MASTER_EDITION
+from autograder.paths import CLONE, MASTER_EDITION
 
 LESSON = "lesson-2"
 NOTEBOOK = "1-budget-planner"

@@ -10,8 +10,9 @@ from typing import Any
 from nbgrader.apps import NbGraderAPI
 from traitlets.config import Config
 
-from autograder.classroom import Classroom, Row, clone_config, grade_class
-from autograder.course import CLONE, build
+from autograder.classroom.classroom import Classroom, Row, clone_config, grade_class
+from autograder.paths import CLONE
+from autograder.release.course import build
 from tests.autograder.classroom import ESSAY, LESSON, MAPPING, NOTEBOOK, filled_in, planner, read, write
 
 CELLS = ("plan_examples", "plan_main_path", "plan_boundaries", "source_mapping_check")

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from autograder.cells import Namespace, execute
-from autograder.course import CLONE, edition_of
+from autograder.paths import CLONE
+from autograder.release.course import edition_of
+from autograder.running.cells import Namespace, execute
 from minivllm.lesson.outcome import Outcome, door
 from tests.autograder.classroom import LESSON, NOTEBOOK, cell
 

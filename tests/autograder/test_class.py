@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from nbgrader.api import Gradebook
 
-from autograder.course import build
+from autograder.release.course import build
 from tests.autograder.classroom import (
     ESSAY,
     LESSON,

@@ -15,9 +15,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autograder.clock import PATIENCE, Clock, Usage
-from autograder.course import CLONE
-from autograder.trusted import CALL_SECONDS, CELL_SECONDS, EXERCISE_SECONDS, StudentFile
+from autograder.paths import CLONE
+from autograder.running.clock import PATIENCE, Clock, Usage
+from autograder.running.trusted import CALL_SECONDS, CELL_SECONDS, EXERCISE_SECONDS, StudentFile
 
 SOURCE = """
     import os, time
@@ -111,7 +111,7 @@ Look = tuple[float, float, bool]
 @given(st.lists(st.tuples(st.floats(0.01, 5), st.floats(0, 5), st.booleans()), min_size=1))
 def test_waiting_counts_a_part_and_all_else_in_full(looks: list[Look]) -> None:
     now, cpu, in_full = 1000.0, 0.0, 0.0
-    with patch("autograder.clock.time.monotonic", lambda: now):
+    with patch("autograder.running.clock.time.monotonic", lambda: now):
         clock = Clock()
         for passed, had, wants_to_run in looks:
             now, cpu = now + passed, cpu + had

@@ -13,10 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from autograder.classroom import Row
-from autograder.course import CLONE, build
-from autograder.notes import Note
-from autograder.report_rows import ClassRows
+from autograder.classroom.classroom import Row
+from autograder.intake.notes import Note
+from autograder.paths import CLONE
+from autograder.release.course import build
+from autograder.reports.report_rows import ClassRows
 from tests.autograder.classroom import LESSON
 from tests.autograder.room import Room
 
@@ -98,7 +99,7 @@ def test_a_second_grade_of_the_same_class_does_not_start(room: Room) -> None:
 
 
 def test_the_class_is_that_of_the_clone_wherever_the_command_is_run(tmp_path: Path) -> None:
-    code = "from autograder.classroom import Classroom; print(Classroom('lesson-2').root)"
+    code = "from autograder.classroom.classroom import Classroom; print(Classroom('lesson-2').root)"
     environment = {key: value for key, value in os.environ.items() if key != "MINIVLLM_CLASSROOM"}
     command = [sys.executable, "-c", code]
     done = subprocess.run(

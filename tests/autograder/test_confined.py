@@ -19,10 +19,10 @@ import pytest
 from jupyter_client.manager import start_new_kernel
 from jupyter_client.provisioning.factory import KernelProvisionerFactory
 
-from autograder import provisioner
-from autograder.course import CLONE
-from autograder.sandbox import Sandbox, SandboxError
-from autograder.trusted import Student
+from autograder.paths import CLONE
+from autograder.running import provisioner
+from autograder.running.sandbox import Sandbox, SandboxError
+from autograder.running.trusted import Student
 
 pytestmark = pytest.mark.requires_debian("bubblewrap")
 CANARY = f"canary-{uuid.uuid4().hex}"
@@ -210,8 +210,8 @@ def test_a_kernel_is_refused_where_there_is_no_sandbox(monkeypatch: pytest.Monke
 
 PLAIN_USER = 1000
 AS_PLAIN_USER = """
-from autograder.sandbox import sandbox
-from autograder.trusted import Student
+from autograder.running.sandbox import sandbox
+from autograder.running.trusted import Student
 assert sandbox().boxed, sandbox().lacks
 with Student("__main__", 20) as student:
     student.run("probe", "import os\\ndef probe():\\n    return os.getuid(), os.path.exists('/etc/passwd')\\n")

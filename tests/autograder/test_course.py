@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from autograder.course import CLONE, EDITIONS, CourseError, build, edition_of
+from autograder.paths import CLONE, EDITIONS
+from autograder.release.course import CourseError, build, edition_of
 from tests.autograder.classroom import LESSON, NOTEBOOK, cell, read
 
 SOLUTIONS = CLONE / "solutions"

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from autograder.course import CLONE
-from autograder.demo import CLASS
+from autograder.classroom.demo import CLASS
+from autograder.paths import CLONE
 
 pytestmark = pytest.mark.requires_debian("bubblewrap")
 

@@ -14,13 +14,14 @@ from typing import Any
 import nbformat.v4
 import pytest
 
-from autograder import classroom, cli, submission
-from autograder.classroom import ClassroomError, grade_class
-from autograder.course import CLONE
-from autograder.intake import Taken
-from autograder.preprocessors import SuggestPoints
-from autograder.submission import Record
-from autograder.verdict import verdicts
+from autograder import cli
+from autograder.classroom import classroom, submission
+from autograder.classroom.classroom import ClassroomError, grade_class
+from autograder.classroom.submission import Record
+from autograder.gradebook.preprocessors import SuggestPoints
+from autograder.gradebook.verdict import verdicts
+from autograder.intake.intake import Taken
+from autograder.paths import CLONE
 from tests.autograder.classroom import LESSON, NOTEBOOK, cell
 from tests.autograder.hostile.cases import FULL
 from tests.autograder.room import Room
@@ -232,7 +233,7 @@ def test_practice_cells_are_never_run(room: Room) -> None:
 
 def test_looking_for_the_answers_is_flagged_with_the_line_wherever_it_stands(room: Room) -> None:
     notebook = room.solved()
-    own = nbformat.v4.new_code_cell("x = 1\nimport autograder.reference")  # type: ignore[no-untyped-call]
+    own = nbformat.v4.new_code_cell("x = 1\nimport autograder.judging.reference")  # type: ignore[no-untyped-call]
     notebook.cells.append(own)
     room.hand_in("a", notebook)
     row = room.grade()["a"]
@@ -262,7 +263,7 @@ def test_the_command_prints_a_row_as_each_submission_is_done(
 ) -> None:
     monkeypatch.setattr(classroom, "clone_config", lambda: room.config)
     room.hand_in("王小明", room.solved())
-    room.hand_in("cheats", room.solved(unified_token_plan="import autograder.reference"))
+    room.hand_in("cheats", room.solved(unified_token_plan="import autograder.judging.reference"))
     room.folder("absent")
     cli.grade(LESSON)
     rows = {line.split()[0]: line for line in capsys.readouterr().out.splitlines()}
@@ -299,7 +300,8 @@ def test_told_to_do_without_a_sandbox_it_grades(room: Room, tmp_path: Path) -> N
 
 
 def test_nbgraders_own_autograde_refuses_too(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
-    from autograder import preprocessors, sandbox
+    from autograder.gradebook import preprocessors
+    from autograder.running import sandbox
 
     monkeypatch.setattr(preprocessors, "sandbox", lambda: sandbox.Sandbox((), False, "no bubblewrap (not installed)"))
     folder = room.hand_in("a", room.solved()).parent

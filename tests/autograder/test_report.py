@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from autograder import classroom, commands
-from autograder.classroom import Classroom, grade_class
-from autograder.verdict import verdicts
+from autograder import commands
+from autograder.classroom import classroom
+from autograder.classroom.classroom import Classroom, grade_class
+from autograder.gradebook.verdict import verdicts
 from minivllm.cli import UsageError
 from tests.autograder.classroom import LESSON, NOTEBOOK
 from tests.autograder.room import Room

@@ -7,7 +7,7 @@ from typing import Any
 import nbformat.v4
 import pytest
 
-from autograder.reviews import TESTED
+from autograder.gradebook.reviews import TESTED
 from tests.autograder.classroom import LESSON, NOTEBOOK, planner
 from tests.autograder.room import CELLS, Room
 

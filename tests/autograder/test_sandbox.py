@@ -13,27 +13,28 @@ from textwrap import dedent
 
 import pytest
 
-import autograder.reference.unified_token_plan as reference
-from autograder import sandbox
-from autograder.exercises import grade_file
-from autograder.trusted import StudentFile
+import autograder.judging.reference.unified_token_plan as reference
+from autograder.judging.exercises import grade_file
+from autograder.paths import CLONE
+from autograder.running import sandbox
+from autograder.running.trusted import StudentFile
 from tests.autograder.versions import ANSWER
 from tests.processes import still_running
 
 ANSWER_FILE = str(Path(reference.__file__).resolve())
 CHEATS = {
     "by path": f"exec(open({ANSWER_FILE!r}).read())\n",
-    "by an import": "from autograder.reference.unified_token_plan import unified_token_plan\n",
+    "by an import": "from autograder.judging.reference.unified_token_plan import unified_token_plan\n",
     "by an import after all": """
         import sys
         del sys.modules["autograder"]
-        from autograder.reference.unified_token_plan import unified_token_plan
+        from autograder.judging.reference.unified_token_plan import unified_token_plan
     """,
     "by sys.path": f"""
         import sys
         sys.modules.pop("autograder")
-        sys.path.insert(0, {str(sandbox.CLONE)!r})
-        from autograder.reference.unified_token_plan import unified_token_plan
+        sys.path.insert(0, {str(CLONE)!r})
+        from autograder.judging.reference.unified_token_plan import unified_token_plan
     """,
     "by another process": f"""
         import subprocess, sys

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autograder.shown import TAGS, as_html, as_text, harmless
+from autograder.intake.harmless import TAGS, as_html, as_text, harmless
 
 PLAIN = [
     "The gap is *known* + drafts − computed; `take = min(need, budget)`.",

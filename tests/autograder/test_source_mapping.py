@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from autograder.parts import Report, grade
-from autograder.reference import scheduler_regions
-from autograder.reference.source_mapping import COMMIT, PARTS
+from autograder.judging.parts import Report, grade
+from autograder.judging.reference import scheduler_regions
+from autograder.judging.reference.source_mapping import COMMIT, PARTS
 from minivllm.lesson.outcome import ______, door
 
 PERMALINK = f"https://github.com/vllm-project/vllm/blob/{COMMIT}/vllm/v1/core/sched/scheduler.py"

@@ -10,13 +10,15 @@ from typing import Any
 
 import pytest
 
-from autograder import demo, report, suggestions
-from autograder.classroom import Classroom, grade_class
-from autograder.course import CLONE
-from autograder.demo import LESSON, create
-from autograder.rubric.scorer import score
-from autograder.suggestions import FINDINGS, Suggested, language_of, suggest
-from autograder.verdict import Verdict, verdicts
+from autograder.classroom import demo
+from autograder.classroom.classroom import Classroom, grade_class
+from autograder.classroom.demo import LESSON, create
+from autograder.gradebook.verdict import Verdict, verdicts
+from autograder.judging import suggestions
+from autograder.judging.rubric.scorer import score
+from autograder.judging.suggestions import FINDINGS, Suggested, language_of, suggest
+from autograder.paths import CLONE
+from autograder.reports import report
 
 pytestmark = pytest.mark.requires_debian("bubblewrap")
 

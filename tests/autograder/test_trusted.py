@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 import torch
 
-from autograder import trusted
-from autograder.exercises import grade_file
-from autograder.trusted import StudentFile
+from autograder.judging.exercises import grade_file
+from autograder.running import trusted
+from autograder.running.trusted import StudentFile
 from minivllm.lesson import outcome
 from tests.autograder.versions import ANSWER
 
@@ -106,7 +106,7 @@ def test_a_hang_in_one_idea_costs_that_idea_alone(tmp_path: Path) -> None:
         ("import os\nos._exit(3)\n", 0, "ended its process with exit status 3"),
         ("raise SystemExit('bye')\n", 0, "running the file stopped with SystemExit: bye"),
         ("import nowhere_to_be_found\n", 0, "ModuleNotFoundError"),
-        ("from autograder.reference.unified_token_plan import unified_token_plan\n", 0, "ModuleNotFoundError"),
+        ("from autograder.judging.reference.unified_token_plan import unified_token_plan\n", 0, "ModuleNotFoundError"),
         ("", 0, "is not defined"),
         (
             ANSWER + "\nassert unified_token_plan([], 3) == 4\n",

@@ -12,14 +12,14 @@ import nbformat
 import pytest
 from nbgrader import utils
 
-from autograder.course import CLONE, EDITIONS
-from autograder.feedback import READ_AGAIN, page_of, sections
-from autograder.notes import Note
-from autograder.points import PARTS
-from autograder.registrar import COLUMNS, inert, write_csv
-from autograder.report import ClassReport, open_ends
-from autograder.suggestions import FINDINGS, Suggested
-from autograder.verdict import Cell, Verdict, idea
+from autograder.gradebook.verdict import Cell, Verdict, idea
+from autograder.intake.notes import Note
+from autograder.judging.points import PARTS
+from autograder.judging.suggestions import FINDINGS, Suggested
+from autograder.paths import CLONE, EDITIONS
+from autograder.reports.feedback import READ_AGAIN, page_of, sections
+from autograder.reports.registrar import COLUMNS, inert, write_csv
+from autograder.reports.report import ClassReport, open_ends
 
 LESSON = "lesson-2"
 OF = {"plan_examples": 0.25, "plan_main_path": 1.75, "plan_boundaries": 1.0, "source_mapping_check": 1.0}

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from autograder.parts import grade
-from autograder.reference.plan_tests import PARTS
+from autograder.judging.parts import grade
+from autograder.judging.reference.plan_tests import PARTS
 from minivllm.lesson.outcome import ______, door
 from tests.autograder.versions import Version, right_versions, wrong_versions
 

@@ -8,7 +8,7 @@ import sys
 import zipfile
 from pathlib import Path
 
-from autograder.course import CLONE
+from autograder.paths import CLONE
 from tests.autograder.classroom import LESSON, NOTEBOOK
 
 NAMES = {

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import autograder.reference.unified_token_plan as reference
-from autograder.reference.plan_tests import PARTS
+import autograder.judging.reference.unified_token_plan as reference
+from autograder.judging.reference.plan_tests import PARTS
 
 HERE = Path(__file__).parent
 ANSWER = Path(reference.__file__).read_text(encoding="utf-8")

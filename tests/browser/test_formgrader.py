@@ -12,11 +12,11 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_output, new_raw_ce
 from nbgrader.apps import NbGraderAPI
 from playwright.sync_api import Page, expect
 
-from autograder import report
-from autograder.classroom import Classroom, grade_class
-from autograder.course import CLONE
-from autograder.demo import LESSON, create
-from autograder.verdict import verdicts
+from autograder.classroom.classroom import Classroom, grade_class
+from autograder.classroom.demo import LESSON, create
+from autograder.gradebook.verdict import verdicts
+from autograder.paths import CLONE
+from autograder.reports import report
 from tests.browser.jupyterlab import TOKEN, browser_page, jupyterlab
 from tests.browser.test_lesson import SCREENSHOTS
 

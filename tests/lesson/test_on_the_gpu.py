@@ -18,7 +18,8 @@ from nbgrader.api import Gradebook
 from nbgrader.apps import NbGraderAPI
 from traitlets.config import Config
 
-from autograder.course import CLONE, configure, edition_of, write_notebook
+from autograder.paths import CLONE
+from autograder.release.course import configure, edition_of, write_notebook
 from minivllm.lesson.in_engine.kernels import run_in_engine
 from minivllm.lesson.measure import schedule as measure
 from minivllm.lesson.practice.kept_tokens import check_kept_tokens

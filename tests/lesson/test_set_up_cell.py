@@ -15,7 +15,7 @@ from typing import Any
 import nbformat
 import pytest
 
-from autograder.course import SET_UP_CELL
+from autograder.release.course import SET_UP_CELL
 from minivllm.dependencies import KEPT, missing
 from tests.lesson.clean_environment import CleanEnvironment, python_312
 from tests.lesson.notebooks import LANGUAGES, NAMES, code_cells, printed, released

@@ -89,7 +89,7 @@ def test_it_holds_the_editions_notebooks_the_wheel_the_pins_and_a_start_page(bun
 
 def test_there_are_secrets_to_look_for() -> None:
     assert 'need = request["total_with_spec"] - request["computed"]' in secrets()
-    assert any(where.startswith("autograder/reference/") for where in secrets().values())
+    assert any(where.startswith("autograder/judging/reference/") for where in secrets().values())
     assert any(re.search("[一-鿿]", line) for line in secrets()), "the Chinese model answer of Q1"
 
 

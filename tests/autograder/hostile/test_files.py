@@ -14,7 +14,7 @@ import nbformat.v4
 import pytest
 from nbformat import NotebookNode
 
-from autograder.classroom import Row
+from autograder.classroom.classroom import Row
 from tests.autograder.classroom import LESSON, NOTEBOOK, cell
 from tests.autograder.hostile.cases import FULL
 from tests.autograder.room import Room

@@ -12,9 +12,10 @@ import nbformat
 from nbformat import NotebookNode
 from nbgrader import utils
 
-from autograder.course import CLONE, edition_of
-from autograder.intake import Taken, intake
-from autograder.submission import executed_with
+from autograder.classroom.submission import executed_with
+from autograder.intake.intake import Taken, intake
+from autograder.paths import CLONE
+from autograder.release.course import edition_of
 from tests.autograder.classroom import LESSON, MAPPING, NOTEBOOK, planner, read
 
 PLANNER = planner(read(CLONE / "course" / "en" / LESSON / f"{NOTEBOOK}.ipynb"))

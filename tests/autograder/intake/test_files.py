@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from autograder.folder import MAX_BYTES
-from autograder.intake import Taken, intake
+from autograder.intake.folder import MAX_BYTES
+from autograder.intake.intake import Taken, intake
 from tests.autograder.classroom import LESSON, NOTEBOOK
 from tests.autograder.intake import broken
 from tests.autograder.intake.solved import (

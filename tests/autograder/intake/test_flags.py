@@ -9,11 +9,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from autograder.handed_in import Cell
-from autograder.notes import Note
-from autograder.released import identify
-from autograder.released import released as all_released
-from autograder.transplant import Transplant
+from autograder.intake.handed_in import Cell
+from autograder.intake.notes import Note
+from autograder.intake.released import identify
+from autograder.intake.released import released as all_released
+from autograder.intake.transplant import Transplant
 from tests.autograder.classroom import LESSON, NOTEBOOK
 from tests.autograder.intake import broken
 from tests.autograder.intake.broken import CHECK, ESSAY, PLAN

@@ -6,7 +6,7 @@ import hashlib
 import re
 from pathlib import Path
 
-from autograder.rubric.answers import Answer, read_answers
+from autograder.judging.rubric.answers import Answer, read_answers
 
 ROOT = Path(__file__).resolve().parents[3]
 PUBLIC = ROOT / "tests" / "data" / "answers" / "public.jsonl"

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from autograder.rubric.agreement import Judgement, agreement, kappa
-from autograder.rubric.answers import AnswersError, Scored, agreements, read_answers, score_answers
+from autograder.judging.rubric.agreement import Judgement, agreement, kappa
+from autograder.judging.rubric.answers import AnswersError, Scored, agreements, read_answers, score_answers
 from tests.autograder.rubric.data import LOCKED, PARAPHRASES, PUBLIC, ROOT, SECOND, public
 
 GOOD = {"id": "a", "question": "Q2", "text": "x", "objects": 0, "state": 0, "chain": 0, "points": 0}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from autograder.rubric.scorer import score
+from autograder.judging.rubric.scorer import score
 from tests.autograder.rubric.claims import BASE, FALSE, NEAR_MISSES, TRUE, VETOES, claims
 
 

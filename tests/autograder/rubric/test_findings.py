@@ -2,7 +2,7 @@
 
 import pytest
 
-from autograder.rubric.findings import KINDS, find
+from autograder.judging.rubric.findings import KINDS, find
 from tests.autograder.rubric.data import LANGUAGES, model_answer, template
 
 NOTEBOOK = "5-on-the-gpu"

@@ -3,8 +3,8 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from autograder.rubric import score
-from autograder.rubric.answers import read_answers
+from autograder.judging.rubric import score
+from autograder.judging.rubric.answers import read_answers
 from tests.autograder.rubric.data import PARAPHRASES, public
 
 INSTRUCTIONS = (

@@ -4,7 +4,7 @@ from itertools import product
 
 import pytest
 
-from autograder.rubric.points import points
+from autograder.judging.rubric.points import points
 
 LABELS = (0, 0.5, 1)
 OF_SUM = {0.5: 0.5, 1: 0.5, 1.5: 1, 2: 1.5, 2.5: 1.5, 3: 2}

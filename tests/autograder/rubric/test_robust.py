@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from autograder.rubric import score
-from autograder.rubric.findings import find
-from autograder.rubric.points import QUESTIONS
+from autograder.judging.rubric import score
+from autograder.judging.rubric.findings import find
+from autograder.judging.rubric.points import QUESTIONS
 from tests.autograder.rubric.data import public
 
 WORST = 1.0

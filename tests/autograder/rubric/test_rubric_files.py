@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from autograder.rubric.matching import Terms
-from autograder.rubric.patterns import RubricError, pattern, phrases
-from autograder.rubric.points import DIMENSIONS, QUESTIONS
-from autograder.rubric.rubric import FOLDER, load, read
-from autograder.rubric.segments import sentences
+from autograder.judging.rubric.matching import Terms
+from autograder.judging.rubric.patterns import RubricError, pattern, phrases
+from autograder.judging.rubric.points import DIMENSIONS, QUESTIONS
+from autograder.judging.rubric.rubric import FOLDER, load, read
+from autograder.judging.rubric.segments import sentences
 
 NAMES = frozenset({"cache", "logits", "run"})
 TERMS = {

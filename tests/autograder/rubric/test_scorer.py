@@ -2,8 +2,8 @@
 
 import pytest
 
-from autograder.rubric import score
-from autograder.rubric.points import QUESTIONS
+from autograder.judging.rubric import score
+from autograder.judging.rubric.points import QUESTIONS
 from tests.autograder.rubric.data import LANGUAGES, NOTEBOOKS, model_answer, template
 
 Q2_GOOD = (
@@ -88,7 +88,7 @@ def test_an_answer_to_another_question_earns_at_most_half_a_point(question: str)
 @pytest.mark.parametrize("question", QUESTIONS)
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_the_copied_question_earns_nothing(question: str, language: str) -> None:
-    from autograder.rubric.rubric import load
+    from autograder.judging.rubric.rubric import load
 
     asked = dict(zip(("zh", "en"), load(question).texts, strict=True))[language]
     assert score(question, asked).points == 0

@@ -2,7 +2,7 @@
 
 import pytest
 
-from autograder.rubric import score
+from autograder.judging.rubric import score
 
 RIGHT = {
     "Q1": (

@@ -1,0 +1,117 @@
+"""What grading needs of this machine, what is there, and what to do about the rest."""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+import sqlite3
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+GRADE = 'pip install -c constraints.txt -e ".[lab,grade]"'
+
+
+@dataclass(frozen=True)
+class Check:
+    """A line of the doctor. Without what is `needed`, nothing can be graded."""
+
+    name: str
+    ok: bool
+    told: str
+    needed: bool = True
+
+
+def checks() -> list[Check]:
+    found = [_package("nbgrader"), _package("jupyterlab", needed=False), _package("bleach")]
+    if not all(check.ok for check in found if check.needed):
+        return found
+    return [*found, _alembic(), _sandbox(), *_rubrics(), _course(), *_class(), _formgrader(), _mathjax()]
+
+
+def _package(name: str, needed: bool = True) -> Check:
+    try:
+        return Check(name, True, version(name), needed)
+    except PackageNotFoundError:
+        return Check(name, False, f"not installed: {GRADE}", needed)
+
+
+def _alembic() -> Check:
+    """nbgrader calls it by name when it makes a gradebook."""
+    found = shutil.which("alembic", path=str(Path(sys.executable).parent)) or shutil.which("alembic")
+    return Check("alembic", found is not None, found or f"not found beside {sys.executable}: {GRADE}")
+
+
+def _sandbox() -> Check:
+    from autograder.running.sandbox import REMEDY, sandbox
+
+    box = sandbox()
+    if box.boxed:
+        return Check("sandbox", True, "bubblewrap")
+    return Check("sandbox", False, f"{box.lacks}: {REMEDY}; grading refuses without it")
+
+
+def _rubrics() -> Iterator[Check]:
+    from autograder.judging.rubric.patterns import RubricError
+    from autograder.judging.rubric.points import QUESTIONS
+    from autograder.judging.rubric.rubric import load
+
+    for question in QUESTIONS:
+        try:
+            load(question)
+        except RubricError as error:
+            yield Check("rubric", False, str(error))
+            return
+    yield Check("rubric", True, ", ".join(QUESTIONS))
+
+
+def _course() -> Check:
+    from autograder.paths import CLONE, EDITIONS
+
+    lacking = [edition for edition in EDITIONS if not any((CLONE / "build" / "source" / edition).glob("*/*.ipynb"))]
+    if lacking:
+        return Check("course", False, f"build/source holds no {', '.join(lacking)}: python -m autograder release en")
+    return Check("course", True, str(CLONE / "build" / "source"))
+
+
+def _class() -> Iterator[Check]:
+    from autograder.classroom.classroom import clone_config
+
+    url = str(clone_config().CourseDirectory.db_url)
+    path = Path(url.removeprefix("sqlite:///"))
+    remedy = "python -m autograder release en"
+    if not url.startswith("sqlite:///"):
+        yield Check("gradebook", True, "a database server")
+    elif not path.is_file():
+        yield Check("gradebook", False, f"{path} is not there yet: {remedy}", needed=False)
+    else:
+        try:
+            with sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True) as database:
+                lessons = [name for (name,) in database.execute("select name from assignment")]
+        except sqlite3.Error as error:
+            yield Check("gradebook", False, f"{path} can't be read ({error}): put your last copy of it back")
+            return
+        told = f"{path}: {', '.join(lessons)}" if lessons else f"{path} knows no lesson: {remedy}"
+        yield Check("gradebook", bool(lessons), told, needed=False)
+
+
+def _formgrader() -> Check:
+    from jupyter_core.paths import jupyter_config_path
+    from jupyter_server.extension.config import ExtensionConfigManager
+
+    manager: Any = ExtensionConfigManager(read_config_path=jupyter_config_path())
+    enabled = manager.get_jpserver_extensions()
+    if any(on and name.startswith("nbgrader") for name, on in enabled.items()):
+        return Check("formgrader", True, "enabled", needed=False)
+    remedy = "jupyter server extension enable --sys-prefix --py nbgrader"
+    return Check("formgrader", False, f"not enabled in Jupyter: {remedy}", needed=False)
+
+
+def _mathjax() -> Check:
+    """Without it the formgrader's pages wait for a server in the internet, and scrolling to an answer fails."""
+    if importlib.util.find_spec("jupyter_server_mathjax"):
+        return Check("MathJax", True, "local: the formgrader works offline", needed=False)
+    return Check("MathJax", False, f"from the internet only, so no formgrader offline: {GRADE}", needed=False)

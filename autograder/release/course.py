@@ -1,0 +1,144 @@
+"""From solutions/ to what students get: ``python -m autograder course``.
+
+solutions/<lesson>/*.md (MyST Markdown, both languages, answers and hidden tests)
+  -> build/source/<edition>/<lesson>/*.ipynb (nbgrader's *source*: one language)
+  -> course/<edition>/<lesson>/*.ipynb (nbgrader's *release*: no answers, no hidden tests, no outputs)
+
+Building twice gives the same bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import jupytext
+import nbformat
+from nbconvert.preprocessors import ClearOutputPreprocessor, TagRemovePreprocessor
+from nbgrader.apps import NbGraderAPI
+from nbgrader.preprocessors import ClearSolutions
+from traitlets.config import Config
+
+from autograder.paths import COURSE, EDITIONS, SOLUTIONS, SOURCES
+from autograder.release.stubs import ClearSolutionsWithStubs
+from minivllm.submission import RECORD, record
+
+SET_UP_CELL = Path(__file__).with_name("set_up_cell.py")
+"""What every notebook begins with; Colab needs it, and elsewhere it does nothing."""
+KERNELSPEC = {"display_name": "Python 3", "language": "python", "name": "python3"}
+
+
+class CourseError(Exception):
+    """The course can't be built; the text names the notebook and the remedy."""
+
+
+def configure(c: Config) -> None:
+    """What generating an assignment needs in this course."""
+    from nbgrader.converters import GenerateAssignment
+
+    c.GenerateAssignment.preprocessors = [
+        ClearSolutionsWithStubs if step is ClearSolutions else step
+        for step in GenerateAssignment.preprocessors.default()
+    ]
+
+
+def build(solutions: Path = SOLUTIONS, sources: Path = SOURCES, course: Path = COURSE) -> list[Path]:
+    """Build every edition of every lesson anew and return the released notebooks, sorted."""
+    lessons = sorted(path for path in solutions.iterdir() if path.is_dir())
+    for edition in EDITIONS:
+        shutil.rmtree(sources / edition, ignore_errors=True)
+        for lesson in lessons:
+            for path in sorted(lesson.glob("*.md")):
+                write_notebook(edition_of(path, edition), sources / edition / lesson.name / f"{path.stem}.ipynb")
+            release(sources / edition, course / edition, lesson.name)
+        for old in course.glob(f"{edition}/*"):
+            if old.name not in {lesson.name for lesson in lessons}:
+                shutil.rmtree(old)
+    return sorted(course.glob("*/*/*.ipynb"))
+
+
+def record_of(course: Path = COURSE) -> str:
+    """What `minivllm check-submission` has to know of the released notebooks, as the text of its record."""
+    names = {path.stem for path in course.glob("*/*/*.ipynb")}
+    return record({name: [_cells(path) for path in sorted(course.glob(f"*/*/{name}.ipynb"))] for name in names})
+
+
+def write_record() -> None:
+    RECORD.write_text(record_of(), encoding="utf-8")
+
+
+def _cells(path: Path) -> list[Any]:
+    return list(nbformat.read(path, as_version=4).cells)  # type: ignore[no-untyped-call]
+
+
+def edition_of(path: Path, edition: str) -> Any:
+    """The notebook less the cells of the other languages, with cell ids that depend on the cells alone."""
+    notebook: Any = jupytext.read(path)
+    for cell in notebook.cells:
+        language = cell.metadata.get("lang")
+        if cell.cell_type == "markdown" and language not in EDITIONS:
+            raise CourseError(
+                f"{path.name}: a markdown cell has lang {language!r}, expected one of {EDITIONS}: {cell.source[:40]!r}"
+            )
+        for line in cell.metadata.get("minivllm", {}).get("stub", ()):
+            if not isinstance(line, str):
+                raise CourseError(f"{path.name}: a line of a stub reads as {dict(line)!r}: put it in quotes")
+        if language not in (None, edition):
+            cell.metadata.setdefault("tags", []).append("other-language")
+    steps: list[Any] = [TagRemovePreprocessor, ClearOutputPreprocessor]
+    config = Config(TagRemovePreprocessor={"remove_cell_tags": {"other-language"}})
+    for step in steps:
+        notebook, _ = step(enabled=True, config=config).preprocess(notebook, {})
+    first_code = next((index for index, cell in enumerate(notebook.cells) if cell.cell_type == "code"), 0)
+    notebook.cells.insert(first_code, _set_up_cell())
+    notebook.metadata = nbformat.from_dict({"kernelspec": KERNELSPEC})  # type: ignore[no-untyped-call]
+    notebook.nbformat, notebook.nbformat_minor = 4, 5
+    taken: set[str] = set()
+    for cell in notebook.cells:
+        cell.id = _cell_id(cell, taken)
+        taken.add(cell.id)
+    return notebook
+
+
+def _set_up_cell() -> Any:
+    """Folded in JupyterLab and in Colab: nobody has to read it who does not want to."""
+    folded = {"tags": ["setup"], "jupyter": {"source_hidden": True}, "cellView": "form"}
+    source = SET_UP_CELL.read_text(encoding="utf-8").rstrip()
+    return nbformat.v4.new_code_cell(source, metadata=folded)  # type: ignore[no-untyped-call]
+
+
+def _cell_id(cell: Any, taken: set[str]) -> str:
+    named: str | None = cell.metadata.get("nbgrader", {}).get("grade_id")
+    name = named or hashlib.sha256(f"{cell.cell_type}\n{cell.source}".encode()).hexdigest()[:12]
+    return next(id for id in (name, *(f"{name}-{i}" for i in range(2, 1000))) if id not in taken)
+
+
+def write_notebook(notebook: Any, path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    nbformat.validate(notebook)
+    nbformat.write(notebook, path)  # type: ignore[no-untyped-call]
+
+
+def release(source: Path, target: Path, lesson: str) -> None:
+    """nbgrader's own generate_assignment, without a gradebook. The old release stays if it fails."""
+    with tempfile.TemporaryDirectory() as root:
+        config = Config()
+        configure(config)
+        config.CourseDirectory.root = root
+        config.CourseDirectory.source_directory = str(source.resolve())
+        config.CourseDirectory.release_directory = str(Path(root) / "release")
+        config.GenerateAssignment.no_database = True
+        config.GenerateAssignment.preprocessors = [
+            step for step in config.GenerateAssignment.preprocessors if step.__name__ != "SaveCells"
+        ]
+        result: dict[str, Any] = NbGraderAPI(config=config).generate_assignment(lesson, force=True)
+        if not result["success"]:
+            told = f"{result.get('log', '')}\n{result.get('error', '')}"
+            reasons = re.findall(r"^ *(\w*(?:Error|Exception): .*)$", told, flags=re.MULTILINE)
+            raise CourseError(f"nbgrader could not release {lesson}: {reasons[0] if reasons else told}")
+        shutil.rmtree(target / lesson, ignore_errors=True)
+        shutil.copytree(Path(root) / "release" / lesson, target / lesson)

@@ -1,9 +1,0 @@
-"""What the fork server loads once, so that a worker starts at once: the grader, and what the sandbox shows."""
-
-from autograder import cli, submission
-from autograder.sandbox import sandbox
-
-sandbox()
-submission.grader()
-
-__all__ = ["cli"]
