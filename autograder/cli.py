@@ -28,6 +28,7 @@ import json
 import os
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated
 
@@ -93,10 +94,11 @@ def grade(
 ) -> None:
     """Grade what lies in classroom/submitted/STUDENT/LESSON/, each submission in a process of its own.
 
-    A submission can neither stop nor change another. Only what changed since the last time is graded again, and points
-    that you gave by hand stay.
+    A submission can neither stop nor change another. Only what changed since the last time is graded again, and what
+    you decided about an answer stays while the answer does. Ends with 0 only if every submission is graded.
     """
     from autograder.classroom.classroom import Classroom, clone_config, grade_class
+    from autograder.classroom.workers import Workers
     from autograder.reports.report_rows import ClassRows
     from autograder.running.sandbox import REMEDY, sandbox
 
@@ -107,9 +109,13 @@ def grade(
     room = Classroom(lesson, config)
     with plainly(room):
         room.check()
-        with room.alone(), ClassRows(room, student or ()) as rows:
-            for row in grade_class(room, jobs or os.cpu_count() or 1, force, student or ()):
+        workers = Workers(jobs or os.cpu_count() or 1)
+        graded = closing(grade_class(room, workers, force, student or ()))  # an interrupt ends the workers at once
+        with room.alone(), ClassRows(room, workers, student or ()) as rows, graded as found:
+            for row in found:
                 rows.add(row)
+    if rows.ungraded:
+        raise typer.Exit(1)
 
 
 @app.command("course")

@@ -48,13 +48,12 @@ def report(
 ) -> None:
     """Write the class on one page, the registrar's table and every student's feedback, and print the table."""
     from autograder.classroom.classroom import Classroom
-    from autograder.gradebook.verdict import verdicts
     from autograder.reports import report as pages
 
     room = Classroom(lesson)
     with plainly(room):
         room.check()
-        found = verdicts(room)
+        found = room.verdicts()
     unknown = sorted(set(without or ()) - {verdict.student for verdict in found})
     if unknown:
         raise UsageError(f"--without {unknown[0]}: neither {room.submitted} nor the gradebook has it; check the name")
@@ -72,7 +71,7 @@ def report(
         raise UsageError(f"{out} can't be made ({error.strerror}): name a folder that you may write to") from None
     base = f"{notebooks.rstrip('/')}/" if notebooks else ""
     with plainly(room):
-        pages.show(pages.write(room, out, base), out)
+        pages.show(pages.write(room, found, out, base), out)
 
 
 def release(
@@ -123,6 +122,7 @@ def demo(
     """Create a small class of right, wrong, broken and hostile submissions in both editions, and grade it."""
     from autograder.classroom.classroom import grade_class
     from autograder.classroom.demo import LESSON, create, read_answers
+    from autograder.classroom.workers import Workers
     from autograder.release.course import CourseError
     from autograder.reports import report as pages
     from autograder.reports.report_rows import ClassRows
@@ -139,12 +139,13 @@ def demo(
         room = create(root)
     except CourseError as error:
         raise UsageError(str(error)) from None
-    with ClassRows(room) as rows:
-        for row in grade_class(room, jobs or os.cpu_count() or 1):
+    workers = Workers(jobs or os.cpu_count() or 1)
+    with ClassRows(room, workers) as rows:
+        for row in grade_class(room, workers):
             rows.add(row)
     read_answers(room)
     out = root / "reports" / LESSON
-    pages.show(pages.write(room, out), out)
+    pages.show(pages.write(room, room.verdicts(), out), out)
     print(f"To read the answers in the formgrader: MINIVLLM_CLASSROOM={root} make lab, then Nbgrader > Formgrader")
 
 

@@ -10,7 +10,7 @@ import os
 import sys
 from pathlib import Path
 
-from autograder.gradebook import preprocessors
+from autograder.gradebook import decisions, preprocessors
 from autograder.paths import CLONE, COURSE, MASTER_EDITION, SOURCES
 from autograder.release import course
 from autograder.running.provisioner import NAME, register
@@ -26,6 +26,7 @@ c = get_config()
 course.configure(c)
 preprocessors.configure(c)
 register()
+decisions.listen()
 c.KernelProvisionerFactory.default_provisioner_name = NAME
 
 classroom = Path(os.environ.get("MINIVLLM_CLASSROOM") or CLONE / "classroom").absolute()
@@ -41,8 +42,6 @@ c.CourseDirectory.source_directory = str(SOURCES / MASTER_EDITION)
 c.CourseDirectory.release_directory = str(COURSE / MASTER_EDITION)
 for step in ("submitted", "autograded", "feedback", "solution"):
     setattr(c.CourseDirectory, f"{step}_directory", str(classroom / step))
-for step in ("ExecuteTrusted", "SuggestPoints"):
-    c[step].records_directory = str(classroom / "records")
 c.CourseDirectory.db_url = f"sqlite:///{classroom / 'gradebook.db'}"
 c.ZipCollectApp.downloaded_directory = os.path.relpath(classroom / "downloaded", CLONE)  # is joined to the root
 # Names of files as learning platforms give them, in folders or without:

@@ -1,73 +1,38 @@
-"""A whole class: every submission in a worker process of its own, and one writer to the gradebook.
+"""A whole class: every submission in a worker process of its own, which also enters what came of it.
 
-submitted/STUDENT/LESSON  ->  staged/STUDENT/LESSON  and  records/STUDENT/LESSON.json   (workers, in parallel)
-                          ->  autograded/STUDENT/LESSON  and  gradebook.db             (nbgrader, here, one by one)
+submitted/STUDENT/LESSON  ->  autograded/STUDENT/LESSON, and points and `State` in the gradebook, in one transaction
 
 A worker that ends badly costs its own submission. What was graded and has not changed since is left alone; what an
-interrupted run has left is taken up where it stopped.
+interrupted run has left is taken up where it stopped. This process reads nothing that a student made.
 """
 
 from __future__ import annotations
 
-import copy
-import logging
-import multiprocessing
-import multiprocessing.connection
 import os
-import re
-import resource
-import signal
-import time
-import warnings
-from collections import deque
 from collections.abc import Collection, Generator, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import Any
 
 from filelock import FileLock, Timeout
 from nbgrader.api import Gradebook, MissingEntry
-from nbgrader.apps import NbGraderAPI
-from sqlalchemy.exc import SAWarning
 from traitlets.config import Config
 from traitlets.config.loader import PyFileConfigLoader
 
-from autograder.classroom import submission
-from autograder.gradebook import reviews
-from autograder.paths import CLONE
-from autograder.intake.folder import files
-from autograder.intake.intake import Note
+from autograder.classroom.submission import grader
+from autograder.classroom.worker import NO_FILES, Row, Task
+from autograder.classroom.workers import Workers
+from autograder.gradebook import decisions
+from autograder.gradebook.entry import Book, Digests, fail
+from autograder.gradebook.tables import transaction
+from autograder.gradebook.verdict import Verdict, verdicts
 from autograder.intake.notes import shown
-from autograder.classroom.submission import Record
-from minivllm.engine.interrupts import hold_interrupts
+from autograder.paths import CLONE
 
-SUBMISSION_SECONDS = 180.0
-"""For a whole submission. What a student's code may take is in `autograder.running.trusted`."""
-WORKER_MEMORY = 3 << 30  # bytes
-NOT_TAKEN_IN = ""
-"""The fingerprint of a failure that says nothing of the files: the next run tries again."""
 SHOWN_NAMES = 10
 
 
 class ClassroomError(Exception):
     """The class can't be graded as it is; the text says why, and the remedy."""
-
-
-@dataclass(frozen=True)
-class Row:
-    """What became of one submission. Without points, `reason` says why."""
-
-    student: str
-    points: float | None = None
-    of: float | None = None
-    unread: bool = False
-    """Some of it waits for a person."""
-    unchanged: bool = False
-    seconds: float = 0.0
-    reason: str = ""
-    notes: tuple[Note, ...] = ()
 
 
 class Classroom:
@@ -76,15 +41,12 @@ class Classroom:
     def __init__(self, lesson: str, config: Config | None = None) -> None:
         self.lesson = lesson
         self.config = config or clone_config()
+        self.book = Book(self.config, lesson)
         self._directories = self.config.CourseDirectory
         self.root = Path(self._directories.autograded_directory).parent
         self.submitted = Path(self._directories.submitted_directory)
         self.sources = Path(self._directories.source_directory) / lesson
-        staging = copy.deepcopy(self.config)
-        staging.CourseDirectory.submitted_directory = str(self.root / "staged")
-        self._nbgrader = NbGraderAPI(config=staging)
-        self._nbgrader.log.handlers[:] = [logging.NullHandler()]
-        self._nbgrader.log.propagate = False
+        self.course = Path(self.config.BlankInAnyEdition.course_directory)
 
     def check(self) -> None:
         """Raises ClassroomError if there is nothing to grade, or nothing to grade against."""
@@ -143,56 +105,26 @@ class Classroom:
         finally:
             lock.release()
 
-    def record_path(self, student: str) -> Path:
-        return self.root / "records" / student / f"{self.lesson}.json"
-
-    def staged(self, student: str) -> Path:
-        return self.root / "staged" / student / self.lesson
-
-    def enter(self, student: str, record: Record) -> str:
-        """Have nbgrader autograde what is staged. Returns why it could not, or nothing.
-
-        Ctrl-C waits for the end: nbgrader would swallow it, and what a person has decided would be lost halfway.
-        """
-        with hold_interrupts():
-            return self._enter(student, record)
-
-    def _enter(self, student: str, record: Record) -> str:
-        with self.gradebook() as gradebook:
-            reviewed = reviews.reviewed(gradebook, self.lesson, student, self._autograded(student))
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", SAWarning)  # of nbgrader's own queries
-            done = self._nbgrader.autograde(self.lesson, student, force=True)
-        if not done["success"]:
-            told = f"{done.get('log', '')}\n{done.get('error', '')}"
-            errors = re.findall(r"^ *([\w.]*(?:Error|Exception): .*)$", told, flags=re.MULTILINE)
-            return f"nbgrader could not grade it: {errors[0] if errors else told.strip()[-200:]}"
-        with self.gradebook() as gradebook:
-            reviews.keep(gradebook, self.lesson, student, self._autograded(student), reviewed)
-        record.entered = True
-        record.write(self.record_path(student))
+    @property
+    def release(self) -> str:
+        """The digest of the lesson as it was released."""
         return ""
 
-    def row(self, student: str, record: Record, unchanged: bool = False) -> Row:
-        with self.gradebook() as gradebook:
-            graded = gradebook.find_submission(self.lesson, student)
-            points = graded.score - (graded.late_submission_penalty or 0)
-            of, unread = graded.max_score, graded.needs_manual_grade
-        return Row(student, points, of, unread, unchanged, record.seconds, notes=tuple(record.notes))
+    def tasks(self, folders: dict[str, Path], force: bool = False, only_look: bool = False) -> list[Task]:
+        common = (self.sources, self.course, self.release, force, only_look)
+        return [Task(self.book, student, folder, *common) for student, folder in folders.items()]
 
-    def _autograded(self, student: str) -> Path:
-        return Path(self._directories.autograded_directory) / student / self.lesson
+    def look(self, jobs: int | None = None) -> dict[str, str]:
+        """The digests of what each student has handed in; empty where it could not be looked through in its time."""
+        tasks = self.tasks(self.folders(), only_look=True)
+        return {task.student: row.files for task, row in Workers(jobs or os.cpu_count() or 1).run(tasks)}
 
-    def is_entered(self, student: str, record: Record) -> bool:
-        return record.entered and self._autograded(student).is_dir() and self.has_points(student)
 
-    def has_points(self, student: str) -> bool:
-        with self.gradebook() as gradebook:
-            try:
-                gradebook.find_submission(self.lesson, student)
-            except MissingEntry:
-                return False
-        return True
+    def verdicts(self) -> list[Verdict]:
+        """Of everybody, as things stand."""
+        with transaction(self.book.db_url, self.book.course_id) as session:
+            decisions.adopt(session, self.lesson)
+        return verdicts(self.book, self.look(), Digests(NO_FILES, self.release, grader()))
 
 
 def clone_config() -> Config:
@@ -201,46 +133,28 @@ def clone_config() -> Config:
 
 
 def grade_class(
-    room: Classroom, jobs: int, force: bool = False, only: Collection[str] = ()
+    room: Classroom, workers: Workers, force: bool = False, only: Collection[str] = ()
 ) -> Generator[Row, None, None]:
     """Grade the submissions of all, or of these, and yield a row as each is done. Leaving early ends the workers."""
-    todo: list[tuple[str, Path]] = []
+    with transaction(room.book.db_url, room.book.course_id) as session:
+        decisions.adopt(session, room.lesson)
+    good: dict[str, Path] = {}
     for student, folder in room.folders(only).items():
         if not _is_text(student):
             reason = "the student's folder has a name that is no text: rename it"
             yield Row(student.encode("utf-8", "backslashreplace").decode("utf-8"), reason=reason)
-            continue
-        fault = _fault_of_place(student, folder)
-        if fault:
-            misplaced = Record(NOT_TAKEN_IN, failed=fault)
-            misplaced.write(room.record_path(student))
-            yield _entered(room, student, misplaced)
-            continue
-        record = None if force else Record.read(room.record_path(student))
-        if record is None or record.fingerprint != submission.fingerprint(folder, room.sources):
-            todo.append((student, folder))
-        elif record.failed:
-            yield Row(student, unchanged=True, reason=record.failed, notes=tuple(record.notes))
-        elif room.is_entered(student, record):
-            yield room.row(student, record, unchanged=True)
+        elif fault := _fault_of_place(student, folder):
+            yield _failed(room, Row(student, reason=fault))
         else:
-            yield _entered(room, student, record)
-    for student, record in _run(room, todo, jobs):
-        yield _entered(room, student, record)
+            good[student] = folder
+    for _, row in workers.run(room.tasks(good, force)):
+        yield row if row.points is not None or row.unchanged else _failed(room, row)
 
 
-def _entered(room: Classroom, student: str, record: Record) -> Row:
-    reason = record.failed
-    if not reason:
-        try:
-            reason = room.enter(student, record)
-        except Exception as error:  # one submission must not stop the others
-            reason = f"nbgrader could not grade it: {type(error).__name__}: {error}"
-    if reason:
-        if room.has_points(student):
-            reason += "; the gradebook keeps the points of what was handed in before"
-        return Row(student, seconds=record.seconds, reason=reason, notes=tuple(record.notes))
-    return room.row(student, record)
+def _failed(room: Classroom, row: Row) -> Row:
+    """Nothing could be graded: the gradebook says so too, if it can be reached."""
+    fail(room.book, row.student, Digests(NO_FILES, "", ""), row.reason)
+    return row
 
 
 def _is_students(entry: os.DirEntry[str]) -> bool:
@@ -261,89 +175,4 @@ def _fault_of_place(student: str, folder: Path) -> str:
     is_there = os.path.isdir(folder)
     if folder.parent.is_symlink() or os.path.islink(folder) or (os.path.lexists(folder) and not is_there):
         return f"{folder.name} is no folder of its own (a link or a file): copy the notebooks into a folder"
-    return "" if is_there else _misplaced(student, folder)
-
-
-def _misplaced(student: str, folder: Path) -> str:
-    place = f"submitted/{shown(student)}"
-    found, notes = files(folder.parent)
-    places = [file.place for file in found if file.says_notebook and not file.is_hidden]
-    told = f"no {folder.name}/ in {place}"
-    if places:
-        lie = "/".join((place, *map(shown, places[0])))
-        return f"{told}; notebooks lie in {lie}: move them to {place}/{folder.name}"
-    return f"{told}; {notes[0].text if notes else 'no notebook was handed in'}"
-
-
-# --- the workers ----------------------------------------------------------------------------------------------------
-
-
-@dataclass
-class _Job:
-    student: str
-    folder: Path
-    process: BaseProcess
-    until: float
-
-
-def _run(room: Classroom, todo: list[tuple[str, Path]], jobs: int) -> Iterator[tuple[str, Record]]:
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["autograder.classroom.worker"])
-    waiting, running = deque(todo), dict[Any, _Job]()
-    try:
-        while waiting or running:
-            while waiting and len(running) < jobs:
-                student, folder = waiting.popleft()
-                process = context.Process(target=_work, args=(room.sources, folder, student, *_results(room, student)))
-                process.start()
-                running[process.sentinel] = _Job(student, folder, process, time.monotonic() + SUBMISSION_SECONDS)
-            soonest = min(job.until for job in running.values())
-            ended = multiprocessing.connection.wait(running, max(0.0, soonest - time.monotonic()))
-            late = [sentinel for sentinel, job in running.items() if time.monotonic() >= job.until]
-            for sentinel in {*ended, *late}:
-                job = running.pop(sentinel)
-                yield job.student, _record_of(room, job)
-    finally:
-        for job in running.values():
-            _end(job.process)
-
-
-def _results(room: Classroom, student: str) -> tuple[Path, Path]:
-    return room.staged(student), room.record_path(student)
-
-
-def _record_of(room: Classroom, job: _Job) -> Record:
-    late = time.monotonic() >= job.until and job.process.is_alive()
-    _end(job.process)
-    record = Record.read(room.record_path(job.student))
-    if job.process.exitcode == 0 and record is not None:
-        return record  # if anything has changed while it ran, the next run sees another fingerprint
-    told = f"took longer than {SUBMISSION_SECONDS:g} s" if late else f"ended with exit code {job.process.exitcode}"
-    remedy = "the next `grade` tries again; if it fails again, look at what was handed in"
-    record = Record(NOT_TAKEN_IN, failed=f"the process that takes it in {told}: {remedy}")
-    record.write(room.record_path(job.student))
-    return record
-
-
-def _end(process: BaseProcess) -> None:
-    process.kill()
-    process.join()
-
-
-def _work(sources: Path, folder: Path, student: str, staged: Path, record_path: Path) -> None:
-    """In the worker. Its sandbox ends with it, and it ends with the class, whom Ctrl-C is for."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    _, most = resource.getrlimit(resource.RLIMIT_DATA)
-    resource.setrlimit(resource.RLIMIT_DATA, (WORKER_MEMORY, most))
-    _take_in(sources, folder, student, staged, record_path)
-
-
-def _take_in(sources: Path, folder: Path, student: str, staged: Path, record_path: Path) -> None:
-    """Leaves a record, whatever happens."""
-    record_path.unlink(missing_ok=True)
-    try:
-        record = submission.grade_submission(folder, student, sources, staged)
-    except Exception as error:
-        told = f"it could not be taken in ({type(error).__name__}: {error})"
-        record = Record(NOT_TAKEN_IN, failed=told)
-    record.write(record_path)
+    return ""

@@ -1,4 +1,4 @@
-"""One submission, from its folder to a record: what its tests say, and what a person should know. No gradebook here."""
+"""One submission, from its folder to what the gradebook keeps of it. No gradebook here."""
 
 from __future__ import annotations
 
@@ -6,117 +6,135 @@ import functools
 import hashlib
 import json
 import os
-import shutil
 import stat
 import time
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
 
 import nbformat
 from nbformat import NotebookNode
 from nbgrader import utils
 
+from autograder.gradebook.entry import Digests, Graded, GradedCell, GradedNotebook
+from autograder.gradebook.shown import as_text_alone
+from autograder.intake.intake import intake
+from autograder.intake.notes import Note
+from autograder.intake.released import Released, released
 from autograder.judging import honesty
-from autograder.running.cells import Executed, execute, needed_by
-from autograder.intake.intake import MAX_BYTES, Note, intake
-from autograder.judging.suggestions import edition_of, suggest
-from autograder.intake.transplant import NEEDED_BY
-from autograder.paths import CLONE
+from autograder.judging.points import TESTED
+from autograder.judging.suggestions import digest, edition_of, suggest
+from autograder.paths import CLONE, COURSE
+from autograder.running.cells import execute_notebook
 from minivllm.lesson import encoding, outcome
 
 TIMESTAMP = "timestamp.txt"
 GRADER = (CLONE / "autograder", Path(outcome.__file__), Path(encoding.__file__))
+MAX_NOTES = 60
+MAX_TOLD = 40  # sentences of one cell
+MAX_SENTENCE = 2_000  # characters
 
 
-@dataclass
-class Record:
-    """What came of a submission. Kept as JSON in records/STUDENT/LESSON.json of the class."""
-
-    fingerprint: str
-    seconds: float = 0.0
-    notes: list[Note] = field(default_factory=list)
-    notebooks: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """By name: ``key`` of what was executed, ``outputs`` and ``suggestions`` by grade id."""
-    edition: str = "en"
-    failed: str = ""
-    """Why nothing could be graded, in one sentence."""
-    entered: bool = False
-    """nbgrader has it in the gradebook."""
-
-    def write(self, path: Path) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        draft = path.with_suffix(".draft")
-        draft.write_text(json.dumps(asdict(self), indent=1, ensure_ascii=False, default=dict), encoding="utf-8")
-        draft.replace(path)
-
-    @classmethod
-    def read(cls, path: Path) -> Record | None:
-        """None where there is none, or none that can be read."""
-        try:
-            data = json.loads(path.read_text(encoding="utf-8"))
-            return cls(**{**data, "notes": [Note(**note) for note in data["notes"]]})
-        except (OSError, ValueError, TypeError, KeyError):
-            return None
-
-
-def grade_submission(folder: Path, student: str, sources: Path, staged: Path) -> Record:
-    """Take `folder` in, run its answers against the instructor's notebooks in `sources`, and write it to `staged`."""
+def grade_submission(folder: Path, student: str, sources: Path, digests: Digests, course: Path = COURSE) -> Graded:
+    """Take `folder` in and judge its answers with the instructor's notebooks in `sources`."""
     started = time.monotonic()
-    record = Record(fingerprint(folder, sources))
-    taken = intake(folder, student)
-    record.edition = edition_of(taken.notebooks.values())
-    record.notes = [*taken.notes, *honesty.in_files(folder), *honesty.in_text(taken.handed_in)]
-    shutil.rmtree(staged, ignore_errors=True)
-    staged.mkdir(parents=True)
+    graded = Graded(digests)
+    taken = intake(folder, student, course)
+    graded.edition = edition_of(taken.notebooks.values())
+    graded.notes = [*taken.notes, *honesty.in_files(folder), *honesty.in_text(taken.handed_in)]
     known = {path.stem: path for path in sources.glob("*.ipynb")}
+    templates = released(folder.name, course)
     for name, notebook in taken.notebooks.items():
         if name not in known:
-            record.notes.append(Note("refused", f"{name}.ipynb is no notebook of this lesson", notebook=name))
+            graded.notes.append(Note("refused", f"{name}.ipynb is no notebook of this lesson", notebook=name))
             continue
-        nbformat.write(notebook, staged / f"{name}.ipynb")  # type: ignore[no-untyped-call]
-        executed, key = executed_with(read(known[name]), notebook)
-        record.notebooks[name] = {"key": key, "outputs": executed.outputs, "suggestions": suggest(notebook)}
-        record.notes += honesty.in_run(name, executed.seen)
-        record.notes += [Note("flagged", f"a test failed, not the answer: {fault}", name) for fault in executed.faults]
-    record.notes += _take_timestamp(folder / TIMESTAMP, staged / TIMESTAMP)
-    if not record.notebooks:
-        reasons = [note.text for note in record.notes if note.kind == "refused"]
-        record.failed = "; ".join(reasons[:3]) or "no notebook was handed in"
-    record.seconds = round(time.monotonic() - started, 2)
-    return record
+        graded.notebooks[name] = _judged(name, read(known[name]), notebook, templates[name], graded.notes)
+    graded.handed_in_at, more = _timestamp(folder / TIMESTAMP)
+    graded.notes += more
+    if graded.handed_in_at:
+        graded.beside[TIMESTAMP] = f"{graded.handed_in_at}\n".encode("ascii")
+    if not graded.notebooks:
+        reasons = [note.text for note in graded.notes if note.kind == "refused"]
+        graded.failed = "; ".join(reasons[:3]) or "no notebook was handed in"
+    graded.notes = _bounded(graded.notes)
+    graded.seconds = round(time.monotonic() - started, 2)
+    return graded
 
 
-def _take_timestamp(path: Path, staged: Path) -> list[Note]:
+def _judged(
+    name: str, master: NotebookNode, notebook: NotebookNode, editions: dict[str, Released], notes: list[Note]
+) -> GradedNotebook:
+    executed = execute_notebook(master, notebook)
+    notes += honesty.in_run(name, executed.seen)
+    notes += [Note("flagged", f"a test failed, not the answer: {fault}", name) for fault in executed.faults]
+    own = {cell.source for each in editions.values() for cell in each.notebook.cells}
+    released = next(iter(editions.values()))
+    masters = {cell.metadata["nbgrader"]["grade_id"]: cell for cell in master.cells if "nbgrader" in cell.metadata}
+    cells = {}
+    for cell in notebook.cells:
+        if not (utils.is_grade(cell) or utils.is_solution(cell)):
+            continue
+        grade_id = cell.metadata["nbgrader"]["grade_id"]
+        text = _text_of(notebook, grade_id, cell)
+        if cell.cell_type == "code":
+            cell.outputs = [nbformat.from_dict(output) for output in executed.outputs.get(grade_id, [])]  # type: ignore[no-untyped-call]
+        blank = utils.is_solution(cell) and released.is_blank(cell.source) and not cell.get("attachments")
+        if utils.is_grade(cell) and not utils.is_solution(cell):
+            cell.source = masters[grade_id].source  # with the hidden tests, for who reads it
+            cell.metadata["nbgrader"]["checksum"] = utils.compute_checksum(cell)
+        cells[grade_id] = GradedCell(*_points(cell, blank), text, blank, _told(cell))
+    suggestions = {name: each for name, each in suggest(notebook).items() if not cells[name].blank}
+    return GradedNotebook(as_text_alone(notebook, own), cells, suggestions)
+
+
+def _points(cell: NotebookNode, blank: bool) -> tuple[float | None, float | None]:
+    """What the tests give, and of how many."""
+    if not utils.is_grade(cell):
+        return None, None
+    if utils.is_solution(cell):
+        return (0.0 if blank else None), float(cell.metadata["nbgrader"]["points"])
+    points, of = utils.determine_grade(cell)
+    return float(points), of
+
+
+def _text_of(notebook: NotebookNode, grade_id: str, cell: NotebookNode) -> str:
+    """The digest of what points for this cell are about: the text, or all code that the tests ran with."""
+    if grade_id not in TESTED:
+        return digest(json.dumps([cell.source, cell.get("attachments", {})]) if "attachments" in cell else cell.source)
+    code = [
+        each.source
+        for each in notebook.cells
+        if each.cell_type == "code"
+        and (not each.metadata.get("nbgrader") or each.metadata["nbgrader"]["grade_id"] == TESTED[grade_id])
+    ]
+    return digest(json.dumps(code))
+
+
+def _told(cell: NotebookNode) -> tuple[str, ...]:
+    """What was printed for the student, one sentence a line, or the error."""
+    if cell.cell_type != "code":
+        return ()
+    texts = (output.get("text") or output.get("evalue") or "" for output in cell.outputs)
+    lines = (line.removeprefix("- ").strip()[:MAX_SENTENCE] for text in texts for line in text.splitlines())
+    return tuple(line for line in lines if line)[:MAX_TOLD]
+
+
+def _bounded(notes: list[Note]) -> list[Note]:
+    if len(notes) <= MAX_NOTES:
+        return notes
+    ranked = sorted(notes, key=lambda note: not note.needs_person)
+    return [*ranked[:MAX_NOTES], Note("flagged", f"{len(notes) - MAX_NOTES} more notes were left out")]
+
+
+def _timestamp(path: Path) -> tuple[str, list[Note]]:
     """When it was handed in, as `nbgrader collect` has written it down."""
     if not os.path.lexists(path):
-        return []
+        return "", []
     try:
         text = _content(path)[:100].decode("ascii").strip()
         utils.parse_utc(text)
     except (ValueError, OverflowError):
-        return [Note("flagged", f"{TIMESTAMP} says no time: whether it was late is not known")]
-    staged.write_text(f"{text}\n", encoding="ascii")
-    return []
-
-
-def executed_with(master: NotebookNode, notebook: NotebookNode) -> tuple[Executed, str]:
-    """The tests of `master` on the answers in `notebook`, and the key of what was run."""
-    return execute(master, answers(notebook)), key_of(master, notebook)
-
-
-def key_of(master: NotebookNode, notebook: NotebookNode) -> str:
-    cells = [[cell.cell_type, cell.source, cell.metadata.get("tags", ())] for cell in master.cells]
-    return _digest([json.dumps([grader(), cells, answers(notebook)], default=list).encode()])
-
-
-def answers(notebook: NotebookNode) -> dict[str, str]:
-    """The sources of the filled-in code cells by grade id, and of what they use (`autograder.running.cells.needed_by`)."""
-    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
-    used = {cell.metadata.get("minivllm", {}).get(NEEDED_BY): cell.source for cell in code}
-    found = {needed_by(grade_id): source for grade_id, source in used.items() if grade_id}
-    return found | {cell.metadata["nbgrader"]["grade_id"]: cell.source for cell in code if utils.is_solution(cell)}
+        return "", [Note("flagged", f"{TIMESTAMP} says no time: whether it was late is not known")]
+    return text, []
 
 
 def read(path: Path) -> NotebookNode:
@@ -124,17 +142,12 @@ def read(path: Path) -> NotebookNode:
     return notebook
 
 
-def fingerprint(folder: Path, sources: Path) -> str:
-    """Changes with what was handed in, the instructor's notebooks and the grader."""
-    parts = [grader().encode()]
-    for path in [*sorted(sources.glob("*.ipynb")), *sorted(_below(folder))]:
-        parts += [path.name.encode("utf-8", "surrogateescape"), _content(path)]
-    return _digest(parts)
-
-
-def _below(folder: Path) -> Iterable[Path]:
+def files_digest(folder: Path) -> str:
+    parts = []
     for place, _, names in os.walk(folder):
-        yield from (Path(place) / name for name in names[:1000])
+        for path in sorted(Path(place) / name for name in names[:1000]):
+            parts += [path.name.encode("utf-8", "surrogateescape"), _content(path)]
+    return _digest(parts)
 
 
 def _content(path: Path) -> bytes:
@@ -144,10 +157,10 @@ def _content(path: Path) -> bytes:
             return os.readlink(os.fsencode(path))
         if not stat.S_ISREG(status.st_mode):
             return b"special"
-        if status.st_size > MAX_BYTES:
+        if status.st_size > 32 << 20:
             return f"{status.st_size} {status.st_mtime_ns}".encode()
         return path.read_bytes()
-    except OSError as error:  # intake tells it; it must not stop the class
+    except OSError as error:  # intake tells it
         return f"can't be read ({error.strerror})".encode()
 
 
@@ -164,3 +177,5 @@ def _digest(parts: Iterable[bytes]) -> str:
     for part in parts:
         total.update(len(part).to_bytes(8, "big") + part)
     return total.hexdigest()
+
+

@@ -13,11 +13,10 @@ from nbgrader.preprocessors import NbGraderPreprocessor
 from traitlets import Bool, List, Unicode
 from traitlets.config import Config
 
-from autograder.classroom import submission
 from autograder.gradebook.shown import ShowAsText
 from autograder.judging.suggestions import suggest
 from autograder.paths import COURSE, EDITIONS
-from autograder.running.cells import HIDDEN, execute
+from autograder.running.cells import HIDDEN, execute_notebook
 from autograder.running.sandbox import REMEDY, SandboxError, sandbox
 
 
@@ -67,40 +66,23 @@ class BlankInAnyEdition(NbGraderPreprocessor):
 
 
 class ExecuteTrusted(NbGraderPreprocessor):
-    """In place of nbgrader's Execute: student code runs in the sandbox, the tests here (`autograder.running.cells`).
+    """In place of nbgrader's Execute: student code runs in the sandbox, the tests here (`autograder.running.cells`)."""
 
-    What `autograder grade` ran already is taken from its records, if neither answers nor tests have changed since.
-    """
-
-    records_directory = Unicode(help="folder of the records of a class, or empty").tag(config=True)
     needs_sandbox = Bool(True, help="refuse where student code can't be run apart").tag(config=True)
 
     def preprocess(self, nb: NotebookNode, resources: dict[str, Any]) -> tuple[NotebookNode, dict[str, Any]]:
+        if self.needs_sandbox and not sandbox().boxed:
+            raise SandboxError(f"{sandbox().lacks}: {REMEDY}")
         place = resources["nbgrader"]
         coursedir = self.parent.parent.coursedir  # of the converter
         folder = coursedir.format_path(coursedir.source_directory, ".", place["assignment"])
-        master = submission.read(Path(folder) / f"{place['notebook']}.ipynb")
-        outputs = self._recorded(place, master, nb) or self._executed(master, nb)
+        master = nbformat.read(Path(folder) / f"{place['notebook']}.ipynb", as_version=4)  # type: ignore[no-untyped-call]
+        outputs = execute_notebook(master, nb).outputs
         for cell in nb.cells:
             if cell.cell_type == "code" and (utils.is_grade(cell) or utils.is_solution(cell)):
                 cell.outputs = outputs.get(cell.metadata["nbgrader"]["grade_id"], [])
                 cell.execution_count = None
         return nb, resources
-
-    def _recorded(self, place: dict[str, str], master: NotebookNode, nb: NotebookNode) -> dict[str, Any] | None:
-        if not self.records_directory:
-            return None
-        path = Path(self.records_directory) / place["student"] / f"{place['assignment']}.json"
-        record = submission.Record.read(path)
-        ran = record and record.notebooks.get(place["notebook"])
-        if not ran or ran["key"] != submission.key_of(master, nb):
-            return None
-        return {grade_id: nbformat.from_dict(outputs) for grade_id, outputs in ran["outputs"].items()}  # type: ignore[no-untyped-call]
-
-    def _executed(self, master: NotebookNode, nb: NotebookNode) -> dict[str, Any]:
-        if self.needs_sandbox and not sandbox().boxed:
-            raise SandboxError(f"{sandbox().lacks}: {REMEDY}")
-        return execute(master, submission.answers(nb)).outputs
 
 
 class HideTests(NbGraderPreprocessor):
@@ -117,17 +99,14 @@ class HideTests(NbGraderPreprocessor):
 class SuggestPoints(NbGraderPreprocessor):
     """After SaveAutoGrades: suggested points become a cell's auto score and auto comment, which the formgrader shows.
 
-    An answer left as it was released has its 0 points already. What the worker suggested that took the submission in
-    is taken from its record, as a text may take its time.
+    An answer left as it was released has its 0 points already.
     """
-
-    records_directory = Unicode(help="folder of the records of a class, or empty").tag(config=True)
 
     def preprocess(self, nb: NotebookNode, resources: dict[str, Any]) -> tuple[NotebookNode, dict[str, Any]]:
         place = resources["nbgrader"]
         of = (place["notebook"], place["assignment"], place["student"])
         with Gradebook(place["db_url"]) as gradebook:
-            for grade_id, suggestion in suggest(nb, self._recorded(place)).items():
+            for grade_id, suggestion in suggest(nb).items():
                 comment = gradebook.find_comment(grade_id, *of)
                 if comment.auto_comment:  # "No response."
                     continue
@@ -136,10 +115,3 @@ class SuggestPoints(NbGraderPreprocessor):
                 comment.auto_comment = suggestion["comment"]
             gradebook.db.commit()
         return nb, resources
-
-    def _recorded(self, place: dict[str, str]) -> dict[str, Any]:
-        path = Path(self.records_directory) / place["student"] / f"{place['assignment']}.json"
-        record = submission.Record.read(path) if self.records_directory else None
-        ran = record.notebooks.get(place["notebook"], {}) if record else {}
-        recorded: dict[str, Any] = ran.get("suggestions", {})
-        return recorded

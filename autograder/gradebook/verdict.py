@@ -1,32 +1,32 @@
 """What a student has reached: points of 10, and whether the lesson is passed.
 
-Points are nbgrader's. Passed is who has 8 or more of 10 with
+Points are those of the `State`, and people's decisions. Passed is who has 8 or more of 10 with
 - the whole plan exercise right (all 3 points of its tests, visible and hidden),
 - a chain of at least half in each of Q1, Q2 and Q3,
 - the three findings confirmed by a person,
 - no veto standing.
 
-How a person's word is read from the formgrader. It wins over every suggestion:
-- Chain: a comment with ``chain: 0``, ``chain: 0.5`` or ``chain: 1`` says it. Without one, a person who gave just the
-  suggested points has let the suggested chain stand; one who gave others says "at least half" with more than 0.5.
-- Veto: standing while nobody has read the answer, or if a person gave it 0 points and the suggestion names a veto.
-- Findings: "Full credit" confirms them, "No credit" does not. (Their cell has no points: the first stores 0, the second
-  0 and an extra credit of 0. A typed 0 confirms.) A comment with ``findings: yes`` or ``findings: no`` wins over both.
+Final is a verdict if its points are those of what lies there now, graded with the present grader and the released
+lesson; if everything that a person reads has a decision; and if no note, flag or disagreement with nbgrader's own rows
+is open.
 """
 
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
+from typing import Any
 
-from nbgrader.api import Gradebook, MissingEntry
+from nbgrader.api import Assignment, Student, SubmittedAssignment
+from sqlalchemy import select
+from sqlalchemy.orm import Session
 
-from autograder.classroom.classroom import Classroom
-from autograder.classroom.submission import Record, fingerprint
+from autograder.gradebook.decisions import Decided, by_student
+from autograder.gradebook.entry import Book, Digests
+from autograder.gradebook.settling import OpenNote, open_in, settled
+from autograder.gradebook.tables import Decision, State, reading
 from autograder.intake.notes import Note
 from autograder.judging.points import PARTS, Part
 from autograder.judging.suggestions import FINDINGS, Suggested
@@ -35,55 +35,66 @@ OF = 10.0
 EXAMPLE = (": with ", ": for ", "not so: ")
 """Where in a test's sentence the student's own example begins."""
 PASSING = 8.0
-CHAIN = re.compile(r"\bchain\s*[:：]\s*(0\.5|0|1)", flags=re.IGNORECASE)
-CONFIRMED = re.compile(r"\bfindings\s*[:：]\s*(yes|no)\b", flags=re.IGNORECASE)
 QUESTIONS = ("q1", "q2", "q3")
 PLAN = ("planner", "boundaries")
+UNGRADED = "what was handed in was not graded: run `python -m autograder grade`"
 OUTDATED = "the files, tests or rubrics changed since it was graded: run `python -m autograder grade`"
+UNSEEN = "what was handed in could not be looked through: run `python -m autograder grade`"
+GONE = "what was graded is no longer there: put it back below submitted/, or begin a new term"
+DIFFERS = "the gradebook's points were changed by another tool: run `python -m autograder grade --force --student`"
 NOTHING = "nothing was handed in"
-KEPT = "the gradebook keeps the points of what was handed in before"
 
 
 @dataclass(frozen=True)
 class Cell:
-    """A graded cell as the gradebook has it."""
+    """A graded cell: its points as things stand, and what a person has decided about it.
+
+    Attributes:
+        needs_person: a person gives its points, and has not yet.
+        comment: the person's, or the suggested one; `said` is the person's alone.
+        blank: the student left it as it was released.
+    """
 
     points: float
     of: float
-    needs_person: bool
-    manual: float | None = None
-    refused: bool = False
-    """Its "No credit" was pressed."""
+    needs_person: bool = False
+    decision: Decision | None = None
     comment: str = ""
-    """The person's, or the suggested one."""
-    said: str = ""
-    """The person's alone: a suggested comment quotes the student."""
     blank: bool = False
-    """The student left it as it was released."""
 
     @property
-    def reviewed(self) -> bool:
-        return self.manual is not None and not self.needs_person
+    def said(self) -> str:
+        return self.decision.comment if self.decision else ""
+
+    @property
+    def by_person(self) -> bool:
+        return self.decision is not None and self.decision.points is not None
 
 
 @dataclass
 class Verdict:
-    """One student's. `reason` says why there are no points, where nothing could be graded."""
+    """One student's. `reason` says why there are no points, where nothing could be graded.
+
+    Attributes:
+        folder: something lies in the student's folder below submitted/.
+        outdated: why the points are not those of what lies there now; empty if they are.
+        open_notes: what a person still has to settle; `notes` are all, with who settled them.
+        missing: the notebooks with graded cells that were not handed in or could not be read.
+    """
 
     student: str
     edition: str = "en"
     cells: dict[str, Cell] = field(default_factory=dict)
     suggestions: dict[str, Suggested] = field(default_factory=dict)
     told: dict[str, list[str]] = field(default_factory=dict)
-    """What the tests said about each cell, by grade id."""
     notes: tuple[Note, ...] = ()
+    open_notes: tuple[OpenNote, ...] = ()
+    flagged: tuple[str, ...] = ()
+    """Notebooks with a flag that somebody has set in the formgrader."""
     reason: str = ""
     folder: bool = True
-    """Something lies in the student's folder below submitted/."""
-    outdated: bool = False
-    """The points are not those of what lies there now."""
+    outdated: str = ""
     missing: frozenset[str] = frozenset()
-    """The notebooks with graded cells that were not handed in or could not be read."""
     seconds_late: float = 0.0
     penalty: float = 0.0
     """For handing in late, if nbgrader is set up to take one."""
@@ -103,11 +114,18 @@ class Verdict:
     @property
     def fault(self) -> str:
         """Why the points are not those of what was handed in; empty if they are."""
-        return self.reason or OUTDATED * self.outdated
+        return self.reason or self.outdated
 
     @property
     def final(self) -> bool:
-        return not self.fault and not self.waits
+        return not self.fault and not self.open_ends
+
+    @property
+    def open_ends(self) -> list[str]:
+        """What a person still has to do, in short."""
+        ends = [f"unread: {', '.join(part.name for part in self.waits)}"] if self.waits else []
+        ends += [f"open note {note.id}: {note.text}" for note in self.open_notes]
+        return ends + [f"flagged in the formgrader: {notebook}" for notebook in self.flagged]
 
     def provisional(self, part: Part) -> bool:
         """A person still has to read it."""
@@ -158,92 +176,99 @@ class Verdict:
         cell, suggested = self.cells.get(grade_id), self.suggestions.get(grade_id)
         if cell is None or cell.blank:
             return 0.0
-        if cell.reviewed:
-            said = CHAIN.search(cell.said)
-            if said:
-                return float(said[1])
-            if suggested is None or cell.manual != suggested.points:
-                return 0.5 if cell.points > 0.5 else 0.0
+        if cell.decision is not None and cell.decision.chain is not None:
+            return cell.decision.chain
         return suggested.chain if suggested is not None else 0.0
 
     @property
     def vetoes(self) -> dict[str, str]:
         """The vetoes that stand, by question."""
-        standing = {}
+        standing: dict[str, str] = {}
         for question in QUESTIONS:
             cell, suggested = self.cells.get(f"{question}_answer"), self.suggestions.get(f"{question}_answer")
-            if cell and suggested and suggested.veto and not (cell.reviewed and cell.points > 0):
-                standing[question] = suggested.veto
+            if cell is None or cell.blank:
+                continue
+            veto = cell.decision.veto if cell.by_person and cell.decision else suggested.veto if suggested else ""
+            standing |= {question: veto} if veto else {}
         return standing
 
     @property
     def confirmed(self) -> bool:
         cell = self.cells.get(FINDINGS)
-        if cell is None or not cell.reviewed:
-            return False
-        said = CONFIRMED.search(cell.said)
-        return said[1].lower() == "yes" if said else not cell.refused
+        return bool(cell and not cell.blank and cell.decision and cell.decision.confirmed)
 
 
-def verdicts(room: Classroom) -> list[Verdict]:
-    """Of everybody whom the gradebook knows or who handed something in, by name of the student."""
-    with room.gradebook() as gradebook:
-        folders = room.folders()
-        names = {student.id for student in gradebook.students} | set(folders)
-        return [_verdict(room, gradebook, name, folders.get(name)) for name in sorted(names)]
+def verdicts(book: Book, looked: Mapping[str, str], now: Digests) -> list[Verdict]:
+    """Of everybody whom the gradebook knows or who handed something in, by name of the student.
+
+    `looked` has the digest of what each has handed in; `now`, the grader's and the released lesson's.
+    """
+    with reading(book.db_url, book.course_id) as session:
+        states = {state.student: state for state in session.scalars(select(State).where(State.lesson == book.lesson))}
+        names = {*session.scalars(select(Student.id)), *looked, *states}
+        rows = _Rows(session, book.lesson)
+        return [_verdict(name, states.get(name), looked.get(name), now, rows) for name in sorted(names)]
 
 
-def _verdict(room: Classroom, gradebook: Gradebook, student: str, folder: Path | None) -> Verdict:
+def _verdict(student: str, state: State | None, files: str | None, now: Digests, rows: _Rows) -> Verdict:
     shown = student.encode("utf-8", "backslashreplace").decode("utf-8")
     if shown != student or "/" in student:
         return Verdict(shown.replace("/", "|"), reason="the student's name is no name of a folder: rename it")
-    record = Record.read(room.record_path(student))
-    if record is None:
-        reason = "what was handed in was not graded: run `python -m autograder grade`" if folder else NOTHING
-        return Verdict(student, reason=reason, folder=folder is not None)
-    verdict = Verdict(student, record.edition, notes=tuple(record.notes), reason=record.failed)
-    verdict.folder = folder is not None
-    verdict.outdated = folder is not None and record.fingerprint != fingerprint(folder, room.sources)
-    verdict.missing = frozenset(part.notebook for part in PARTS) - record.notebooks.keys()
-    for ran in record.notebooks.values():
-        try:
-            verdict.suggestions |= {name: Suggested(**data) for name, data in ran["suggestions"].items()}
-        except (KeyError, TypeError):
-            verdict.reason = "graded by another version of the grader: run `python -m autograder grade` again"
-            return verdict
-        verdict.told |= {name: list(_sentences(outputs)) for name, outputs in ran["outputs"].items()}
-    try:
-        submission = gradebook.find_submission(room.lesson, student)
-    except MissingEntry:
-        verdict.reason = verdict.reason or "not in the gradebook: run `python -m autograder grade` again"
+    if state is None:
+        return Verdict(student, reason=NOTHING if files is None else UNGRADED, folder=files is not None)
+    verdict = Verdict(student, state.edition, folder=files is not None, reason=state.failed)
+    verdict.notes = tuple(Note(**note) for note in state.notes)
+    verdict.open_notes = open_in(state, rows.settled.get(student, frozenset()))
+    if files is None:
+        verdict.outdated = GONE
+    elif not files:
+        verdict.outdated = UNSEEN
+    elif Digests.of(state) != Digests(files, now.release, now.grader):
+        verdict.outdated = OUTDATED
+    if state.failed:
         return verdict
-    if record.failed:
-        verdict.reason += f"; {KEPT}"
-    for notebook in submission.notebooks:
-        comments = {comment.name: comment for comment in notebook.comments}
-        for grade in notebook.grades:
-            comment = comments.get(grade.name)
-            verdict.cells[grade.name] = Cell(
-                grade.score,
-                grade.max_score,
-                grade.needs_manual_grade,
-                grade.manual_score,
-                grade.manual_score == 0 and grade.extra_credit == 0,
-                (comment.comment or "") if comment else "",
-                (comment.manual_comment or "") if comment else "",
-                bool(comment and comment.auto_comment == "No response."),
-            )
-    verdict.seconds_late = submission.total_seconds_late
-    verdict.penalty = submission.late_submission_penalty or 0.0
+    decided = Decided(tuple(rows.decisions.get(student, ())))
+    verdict.missing = frozenset(part.notebook for part in PARTS) - state.notebooks.keys()
+    for name, notebook in state.notebooks.items():
+        verdict.suggestions |= {cell: Suggested(**data) for cell, data in notebook["suggestions"].items()}
+        verdict.told |= {cell: list(data["told"]) for cell, data in notebook["cells"].items()}
+        verdict.cells |= dict(_cells(name, notebook, decided))
+    submission = rows.submissions.get(student)
+    if submission is None or rows.differ(submission, verdict.cells):
+        verdict.outdated = verdict.outdated or f"{DIFFERS} {student}"
+    if submission is not None:
+        verdict.seconds_late = submission.total_seconds_late
+        verdict.penalty = submission.late_submission_penalty or 0.0
+        verdict.flagged = tuple(each.name for each in submission.notebooks if each.flagged)
     return verdict
 
 
-def _sentences(outputs: list[dict[str, str]]) -> Iterator[str]:
-    """What the tests printed for the student, one sentence a line, or the error."""
-    for output in outputs:
-        for line in (output.get("text") or output.get("evalue") or "").splitlines():
-            if line.strip():
-                yield line.removeprefix("- ").strip()
+def _cells(name: str, notebook: Mapping[str, Any], decided: Decided) -> Iterator[tuple[str, Cell]]:
+    for grade_id, data in notebook["cells"].items():
+        decision = None if data["blank"] else decided.about(name, grade_id, data["text"])
+        given = decision.points if decision else None
+        suggested = notebook["suggestions"].get(grade_id, {})
+        by_tests = data["points"] if data["points"] is not None else suggested.get("points")
+        waits = data["of"] is not None and data["points"] is None and given is None
+        comment = (decision.comment if decision else "") or ("" if given is not None else suggested.get("comment", ""))
+        points = (given if given is not None else by_tests) or 0.0
+        yield grade_id, Cell(points, data["of"] or 0.0, waits, decision, comment, data["blank"])
+
+
+class _Rows:
+    """What else the gradebook has of the lesson: nbgrader's own rows, and what people said."""
+
+    def __init__(self, session: Session, lesson: str) -> None:
+        self.decisions = by_student(session, lesson)
+        self.settled = settled(session, lesson)
+        query = select(SubmittedAssignment).join(Assignment).where(Assignment.name == lesson)
+        self.submissions: dict[str, SubmittedAssignment] = {row.student_id: row for row in session.scalars(query)}
+
+    def differ(self, submission: SubmittedAssignment, cells: Mapping[str, Cell]) -> bool:
+        """Whether nbgrader has other points than are right; its pages and its export would show those."""
+        theirs = {grade.cell.name: grade.score for each in submission.notebooks for grade in each.grades}
+        ours = {name: cell.points for name, cell in cells.items() if name in theirs}
+        return any(not math.isclose(points, ours.get(name, 0.0), abs_tol=1e-9) for name, points in theirs.items())
 
 
 def idea(sentence: str) -> str:

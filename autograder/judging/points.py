@@ -27,3 +27,5 @@ PARTS = (
     Part("q3", "4-preemption", ("q3_answer",), "q3_answer", 2),
     Part(FINDINGS, "5-on-the-gpu", (FINDINGS,), FINDINGS, 0),
 )
+TESTED = {name: part.answer for part in PARTS for name in part.cells if name != part.answer}
+"""Test cells by grade id, and the filled-in cell that each is about."""

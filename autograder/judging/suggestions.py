@@ -73,14 +73,13 @@ def edition_of(notebooks: Iterable[NotebookNode]) -> str:
     return max(set(languages), key=languages.count, default="en")
 
 
-def suggest(notebook: NotebookNode, known: dict[str, dict[str, Any]] | None = None) -> dict[str, dict[str, Any]]:
-    """Suggestions for the answers in `notebook` by grade id, as JSON data; those `known` stay where the text did."""
-    language, suggestions = language_of(notebook), {}
-    for cell in notebook.cells:
-        grade_id = cell.metadata.get("nbgrader", {}).get("grade_id")
-        if not utils.is_solution(cell) or grade_id not in QUESTIONS:
-            continue
-        before = (known or {}).get(grade_id, {})
-        same = before.get("digest") == digest(cell.source)
-        suggestions[grade_id] = before if same else asdict(Suggested.of(QUESTIONS[grade_id], cell.source, language))
-    return suggestions
+def suggest(notebook: NotebookNode) -> dict[str, dict[str, Any]]:
+    """Suggestions for the answers in `notebook` by grade id, as JSON data."""
+    language = language_of(notebook)
+    return {
+        cell.metadata["nbgrader"]["grade_id"]: asdict(
+            Suggested.of(QUESTIONS[cell.metadata["nbgrader"]["grade_id"]], cell.source, language)
+        )
+        for cell in notebook.cells
+        if utils.is_solution(cell) and cell.metadata["nbgrader"]["grade_id"] in QUESTIONS
+    }

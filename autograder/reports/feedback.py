@@ -88,7 +88,7 @@ def _loses(verdict: Verdict, part: Part) -> bool:
 
 
 def _by_person(verdict: Verdict, part: Part) -> bool:
-    return any(verdict.cells[name].manual is not None for name in part.cells if name in verdict.cells)
+    return any(verdict.cells[name].by_person for name in part.cells if name in verdict.cells)
 
 
 def _why(verdict: Verdict, part: Part, texts: Any) -> tuple[list[str], Markup | None]:

@@ -18,7 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from autograder.classroom.classroom import Classroom
-from autograder.gradebook.verdict import OF, Verdict, idea, verdicts
+from autograder.gradebook.verdict import NOTHING, OF, Verdict, idea
 from autograder.judging.points import PARTS, Part
 from autograder.reports.feedback import environment, page_of
 from autograder.reports.registrar import PARTS_WITH_POINTS, write_csv
@@ -148,20 +148,16 @@ def _review(verdict: Verdict, part: Part) -> Review:
 def open_ends(verdicts: Iterable[Verdict], without: Collection[str] = ()) -> list[str]:
     """Who handed something in of which the points are not final, and why. Not asked about the students in `without`."""
     faults = {
-        verdict.student: verdict.fault if verdict.folder and verdict.fault else _unread(verdict)
+        verdict.student: verdict.fault if verdict.fault != NOTHING and verdict.fault else "; ".join(verdict.open_ends)
         for verdict in verdicts
         if verdict.student not in without
     }
     return [f"{student} ({fault})" for student, fault in faults.items() if fault]
 
 
-def _unread(verdict: Verdict) -> str:
-    return f"unread: {', '.join(part.name for part in verdict.waits)}" if verdict.waits else ""
-
-
-def write(room: Classroom, out: Path, base: str = "") -> ClassReport:
+def write(room: Classroom, found: list[Verdict], out: Path, base: str = "") -> ClassReport:
     """Write report.html, grades.csv and feedback/STUDENT/ below `out`. `base` is where the notebooks lie."""
-    report = ClassReport(verdicts(room))
+    report = ClassReport(found)
     feedback = out / "feedback"
     feedback.mkdir(parents=True, exist_ok=True)
     for verdict in report.verdicts:
@@ -198,7 +194,7 @@ def show(report: ClassReport, out: Path) -> None:
         points = [f"{verdict.points(part):g}{'?' * verdict.provisional(part)}" for part in PARTS_WITH_POINTS]
         told = [verdict.state.replace("_", " ")]
         told += ["provisional"] if verdict.waits and verdict.state != "open" else []
-        told += ["changed since it was graded"] if verdict.outdated else []
+        told += [verdict.outdated.partition(":")[0]] if verdict.outdated else []
         points += [f"{verdict.hours_late:g}", f"{verdict.penalty:g}"] if late else []
         row = ["-"] * (1 + len(points)) if verdict.reason else [f"{verdict.total:g}", *points]
         table.add_row(

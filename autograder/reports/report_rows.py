@@ -12,8 +12,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Column, Table
 from rich.text import Text
 
-from autograder.classroom.classroom import Classroom, Row
-from autograder.intake.notes import Note
+from autograder.classroom.classroom import Classroom
+from autograder.classroom.worker import Row
+from autograder.classroom.workers import Workers
+from autograder.intake.notes import NEEDS_PERSON, Note
 
 SHOWN_NOTES = 3
 
@@ -21,13 +23,15 @@ SHOWN_NOTES = 3
 class ClassRows:
     """A context: rows are added one by one, so that an interrupted run has shown what it did."""
 
-    def __init__(self, room: Classroom, only: Collection[str] = ()) -> None:
-        self._room = room
+    def __init__(self, room: Classroom, workers: Workers, only: Collection[str] = ()) -> None:
+        self._workers = workers
         self._console = Console(width=None if sys.stdout.isatty() else 160)
         students = room.folders(only)
         self._width = min(max(map(len, students), default=0) + 1, 30)
-        columns = (TextColumn(room.lesson), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+        told = TextColumn("{task.description}", markup=False)
+        columns = (told, BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
         self._progress = Progress(*columns, console=self._console, disable=not self._console.is_terminal)
+        self._lesson = room.lesson
         self._task = self._progress.add_task(room.lesson, total=len(students))
         self._rows: list[Row] = []
         self._started = time.monotonic()
@@ -40,13 +44,18 @@ class ClassRows:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._progress.stop()
-        ungraded = sum(row.points is None for row in self._rows)
         unchanged = sum(row.unchanged and row.points is not None for row in self._rows)
-        said = [f"{len(self._rows) - ungraded - unchanged} graded", f"{unchanged} unchanged", f"{ungraded} not graded"]
+        graded = len(self._rows) - self.ungraded - unchanged
+        said = [f"{graded} graded", f"{unchanged} unchanged", f"{self.ungraded} not graded"]
         seconds = time.monotonic() - self._started
-        self._console.print(
-            f"{', '.join(said)}, {seconds:.1f} s; details in {self._room.root / 'records'}", highlight=False
-        )
+        self._console.print(f"{', '.join(said)}, {seconds:.1f} s", highlight=False)
+        if kind is not None and self._workers.running:
+            names = ", ".join(map(_printable, self._workers.running))
+            self._console.print(Text(f"interrupted while it graded {names}: run `grade` again to go on"))
+
+    @property
+    def ungraded(self) -> int:
+        return sum(row.points is None for row in self._rows)
 
     def add(self, row: Row) -> None:
         self._rows.append(row)
@@ -54,7 +63,8 @@ class ClassRows:
         points = "-" if row.points is None else f"{row.points:g}/{row.of:g}"
         table.add_row(Text(_printable(row.student)), points, Text(_printable("; ".join(self._told(row)))))
         self._console.print(table)
-        self._progress.advance(self._task)
+        at = ", ".join(map(_printable, self._workers.running))
+        self._progress.update(self._task, advance=1, description=f"{self._lesson} {at}"[:60])
 
     @staticmethod
     def _told(row: Row) -> list[str]:
@@ -62,7 +72,9 @@ class ClassRows:
         told += ["unchanged"] if row.unchanged else []
         told += ["waits for a person"] if row.unread else []
         notes = [note for note in row.notes if note.text not in row.reason]
-        first = [_of(note) for kind in ("refused", "flagged") for note in notes if note.kind == kind][:SHOWN_NOTES]
+        first = [_of(note) for kind in ("refused", "flagged", "not_run") for note in notes if note.kind == kind][
+            :SHOWN_NOTES
+        ]
         more = len(notes) - len(first)
         return [*told, *first, *([f"{more} more note{'s' * (more != 1)}"] if more else [])]
 

@@ -22,6 +22,7 @@ import nbformat.v4
 from nbformat import NotebookNode
 from nbgrader import utils
 
+from autograder.intake.transplant import NEEDED_BY
 from autograder.running.pipe import NoAnswer
 from autograder.running.trusted import EXERCISE_SECONDS, NO_ANSWER, Ran, Seen, Student
 from minivllm.lesson.outcome import Call, Raised
@@ -203,3 +204,12 @@ def _function(name: str, call: Call, calls: list[str]) -> Any:
 
     stand_in.__name__ = name
     return stand_in
+
+
+def execute_notebook(master: NotebookNode, notebook: NotebookNode) -> Executed:
+    """`execute` with the filled-in code cells of `notebook`, and what they use of others."""
+    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    used = {cell.metadata.get("minivllm", {}).get(NEEDED_BY): cell.source for cell in code}
+    found = {needed_by(grade_id): source for grade_id, source in used.items() if grade_id}
+    own = {cell.metadata["nbgrader"]["grade_id"]: cell.source for cell in code if utils.is_solution(cell)}
+    return execute(master, found | own)

@@ -8,9 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from nbgrader.apps import NbGraderAPI
+from sqlalchemy import delete
 from traitlets.config import Config
 
-from autograder.classroom.classroom import Classroom, Row, clone_config, grade_class
+from autograder.classroom.classroom import Classroom, clone_config, grade_class
+from autograder.classroom.worker import Row
+from autograder.classroom.workers import Workers
+from autograder.gradebook.tables import Decision, Settlement, State, transaction
 from autograder.paths import CLONE
 from autograder.release.course import build
 from tests.autograder.classroom import ESSAY, LESSON, MAPPING, NOTEBOOK, filled_in, planner, read, write
@@ -46,17 +50,19 @@ class Room:
         for step in ("submitted", "autograded", "feedback"):
             config.CourseDirectory[f"{step}_directory"] = str(place / step)
         config.CourseDirectory.db_url = f"sqlite:///{place / 'gradebook.db'}"
-        config.ExecuteTrusted.records_directory = str(place / "records")
         config.BlankInAnyEdition.course_directory = str(self.root / "course")
         return config
 
     def empty(self) -> None:
         """Take out all students and what became of their work."""
-        for step in ("submitted", "staged", "records", "autograded", "feedback"):
+        for step in ("submitted", "autograded", "feedback"):
             shutil.rmtree(self.root / "class" / step, ignore_errors=True)
         with self.classroom.gradebook() as gradebook:
             for student in gradebook.students:
                 gradebook.remove_student(student.id)
+        with transaction(self.classroom.book.db_url) as session:
+            for table in (State, Decision, Settlement):
+                session.execute(delete(table))
 
     def released(self, edition: str = "en") -> Any:
         return read(self.root / "course" / edition / LESSON / f"{NOTEBOOK}.ipynb")
@@ -80,7 +86,7 @@ class Room:
         return path
 
     def grade(self, jobs: int = 2, force: bool = False, only: Collection[str] = ()) -> dict[str, Row]:
-        return {row.student: row for row in grade_class(self.classroom, jobs, force, only)}
+        return {row.student: row for row in grade_class(self.classroom, Workers(jobs), force, only)}
 
     def points(self, student: str) -> tuple[float | None, ...]:
         with self.classroom.gradebook() as gradebook:

@@ -1,0 +1,270 @@
+"""A graded submission comes into the gradebook: nbgrader's rows, a `State` and autograded/, all or nothing."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import nbformat
+from nbformat import NotebookNode
+from nbgrader import utils
+from nbgrader.api import Assignment, Comment, Grade, Student, SubmittedAssignment, SubmittedNotebook
+from nbgrader.preprocessors import AssignLatePenalties
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+from traitlets.config import Config
+
+from autograder.gradebook.decisions import Decided
+from autograder.gradebook.tables import Decision, State, now, transaction
+from autograder.intake.notes import Note
+
+BLANK = "No response."
+"""nbgrader's comment on an answer that was left as it was released."""
+
+
+@dataclass(frozen=True)
+class Digests:
+    """Of what points depend on: the files handed in, the released lesson, the grader."""
+
+    files: str
+    release: str
+    grader: str
+
+    @classmethod
+    def of(cls, state: State) -> Digests:
+        return cls(state.files, state.release, state.grader)
+
+
+@dataclass(frozen=True)
+class GradedCell:
+    """One cell with points or with an answer in it.
+
+    Attributes:
+        points: None where a person gives them, or where the cell has none (`of` is None).
+        text: the digest of the answer that the points are for.
+        told: what the tests said, one sentence each.
+    """
+
+    points: float | None
+    of: float | None
+    text: str
+    blank: bool = False
+    told: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class GradedNotebook:
+    """A notebook as it comes into autograded/, its cells by grade id, and suggestions for the answers in prose."""
+
+    shown: NotebookNode
+    cells: Mapping[str, GradedCell]
+    suggestions: Mapping[str, Mapping[str, Any]]
+
+    @property
+    def kept(self) -> dict[str, Any]:
+        return {
+            "cells": {name: asdict(cell) for name, cell in self.cells.items()},
+            "suggestions": {name: dict(suggested) for name, suggested in self.suggestions.items()},
+        }
+
+
+@dataclass
+class Graded:
+    """What came of a submission. `failed` says why nothing could be graded, in one sentence."""
+
+    digests: Digests
+    seconds: float = 0.0
+    edition: str = "en"
+    failed: str = ""
+    notes: list[Note] = field(default_factory=list)
+    notebooks: dict[str, GradedNotebook] = field(default_factory=dict)
+    beside: dict[str, bytes] = field(default_factory=dict)
+    """Files that nbgrader wants in autograded/: the time of handing in, above all."""
+    handed_in_at: str = ""
+
+
+@dataclass(frozen=True)
+class Book:
+    """Where a lesson's points are kept."""
+
+    config: Config
+    lesson: str
+
+    @property
+    def db_url(self) -> str:
+        return str(self.config.CourseDirectory.db_url)
+
+    @property
+    def course_id(self) -> str:
+        return str(self.config.CourseDirectory.course_id)
+
+    def autograded(self, student: str) -> Path:
+        return Path(self.config.CourseDirectory.autograded_directory) / student / self.lesson
+
+
+def state_of(session: Session, lesson: str, student: str) -> State | None:
+    return session.get(State, (lesson, student))
+
+
+def enter(book: Book, student: str, graded: Graded) -> None:
+    """Everything that came of it, in one transaction. Raises sqlalchemy's DatabaseError or OSError: nothing changed."""
+    folder = book.autograded(student)
+    with _aside(folder) as new, transaction(book.db_url, book.course_id) as session:
+        if not graded.failed:
+            _write(new, graded)
+            _Rows(session, book, student, graded).write()
+        _keep(session, book.lesson, student, graded)
+        session.flush()
+        if not graded.failed:
+            _swap(new, folder)
+
+
+def fail(book: Book, student: str, digests: Digests, reason: str) -> None:
+    """Keep that a submission could not even be looked at, unless something is kept of files that could."""
+    with transaction(book.db_url, book.course_id) as session:
+        state = state_of(session, book.lesson, student)
+        if state is None or not state.files:
+            _keep(session, book.lesson, student, Graded(digests, failed=reason))
+
+
+def _keep(session: Session, lesson: str, student: str, graded: Graded) -> None:
+    state = state_of(session, lesson, student) or State(lesson=lesson, student=student)
+    state.files, state.release, state.grader = graded.digests.files, graded.digests.release, graded.digests.grader
+    state.edition, state.failed, state.seconds, state.at = graded.edition, graded.failed, graded.seconds, now()
+    state.notebooks = {name: notebook.kept for name, notebook in graded.notebooks.items()}
+    state.notes = [asdict(note) for note in graded.notes]
+    session.add(state)
+
+
+class _aside:
+    """A folder beside `folder` for what is to take its place; what a killed process left of it is removed."""
+
+    def __init__(self, folder: Path) -> None:
+        self._new, self._old = (folder.with_name(f".{folder.name}.{end}") for end in ("new", "old"))
+
+    def __enter__(self) -> Path:
+        self.__exit__()
+        self._new.mkdir(parents=True)
+        return self._new
+
+    def __exit__(self, *exc: object) -> None:
+        for path in (self._new, self._old):
+            if path.exists():
+                shutil.rmtree(path)
+
+
+def _swap(new: Path, folder: Path) -> None:
+    """Before the commit: a crash between the two leaves a state of other files, and these are graded again."""
+    if folder.exists():
+        folder.rename(folder.with_name(f".{folder.name}.old"))
+    new.rename(folder)
+
+
+def _write(folder: Path, graded: Graded) -> None:
+    for name, notebook in graded.notebooks.items():
+        nbformat.write(notebook.shown, folder / f"{name}.ipynb")  # type: ignore[no-untyped-call]
+    for name, data in graded.beside.items():
+        (folder / name).write_bytes(data)
+
+
+class _Rows:
+    """nbgrader's rows of one submission."""
+
+    def __init__(self, session: Session, book: Book, student: str, graded: Graded) -> None:
+        self._session, self._book, self._student, self._graded = session, book, student, graded
+        self._before = state_of(session, book.lesson, student)
+        self._decided = Decided.of(session, book.lesson, student)
+
+    def write(self) -> None:
+        assignment = self._session.scalars(select(Assignment).where(Assignment.name == self._book.lesson)).one()
+        student = self._session.get(Student, self._student) or Student(id=self._student)
+        self._session.add(student)
+        about = (SubmittedAssignment.assignment_id == assignment.id, SubmittedAssignment.student_id == self._student)
+        submission = self._session.scalars(select(SubmittedAssignment).where(*about)).one_or_none()
+        if submission is None:
+            submission = SubmittedAssignment(assignment=assignment, student=student)
+            self._session.add(submission)
+        when = self._graded.handed_in_at
+        submission.timestamp = utils.parse_utc(when) if when else None
+        there = {each.notebook_id: each for each in submission.notebooks}
+        for notebook in assignment.notebooks:
+            submitted = there.get(notebook.id) or SubmittedNotebook(notebook=notebook, assignment=submission)
+            self._session.add(submitted)
+            self._fill(submitted, notebook)
+        self._session.flush()
+        self._take_penalties(submission)
+
+    def _fill(self, submitted: SubmittedNotebook, notebook: Any) -> None:
+        graded = self._graded.notebooks.get(notebook.name)
+        for cell in (*notebook.grade_cells, *notebook.solution_cells):
+            new = graded.cells.get(cell.name) if graded else None
+            kind = Grade if cell in notebook.grade_cells else Comment
+            row = self._row(kind, submitted, cell, new)
+            decided = self._decided.about(notebook.name, cell.name, new.text) if new else None
+            suggested = graded.suggestions.get(cell.name) if graded else None
+            if kind is Grade:
+                _set_points(row, new, decided, suggested)
+            else:
+                earlier = None if decided else self._decided.last(notebook.name, cell.name)
+                _set_comment(row, new, decided, suggested, earlier)
+
+    def _row(self, kind: Any, submitted: SubmittedNotebook, cell: Any, new: GradedCell | None) -> Any:
+        """Another text gets another row, so that a page of the formgrader with the old text can't write to it."""
+        rows = submitted.grades if kind is Grade else submitted.comments
+        row = next((each for each in rows if each.cell_id == cell.id), None)
+        before = self._before.cell(submitted.notebook.name, cell.name) if self._before else {}
+        if row is not None and before.get("text") == (new.text if new else None):
+            return row
+        if row is not None:
+            rows.remove(row)
+            self._session.delete(row)
+            self._session.flush()
+        row = kind(cell_id=cell.id, cell=cell, notebook=submitted)
+        self._session.add(row)
+        return row
+
+    def _take_penalties(self, submission: SubmittedAssignment) -> None:
+        """As nbgrader's plugin for late submissions says."""
+        step = AssignLatePenalties(config=self._book.config)
+        step.init_plugin()
+        late = submission.total_seconds_late
+        for notebook in submission.notebooks:
+            self._session.refresh(notebook)
+            penalty = late and step.plugin_inst.late_submission_penalty(self._student, notebook.score, late)
+            notebook.late_submission_penalty = step._check_late_penalty(notebook, penalty) if penalty else None
+
+
+def _set_points(
+    row: Grade, new: GradedCell | None, decided: Decision | None, suggested: Mapping[str, Any] | None
+) -> None:
+    row.extra_credit = None
+    row.manual_score = decided.points if decided else None
+    if decided and decided.confirmed is False and row.manual_score == 0:
+        row.extra_credit = 0.0  # as "No credit" leaves it
+    if new is None or new.blank:
+        row.auto_score, row.needs_manual_grade = 0.0, False
+        return
+    row.auto_score = suggested["points"] if suggested else new.points
+    row.needs_manual_grade = new.points is None and row.manual_score is None
+
+
+def _set_comment(
+    row: Comment,
+    new: GradedCell | None,
+    decided: Decision | None,
+    suggested: Mapping[str, Any] | None,
+    earlier: Decision | None,
+) -> None:
+    row.manual_comment = (decided.comment or None) if decided else None
+    if new is None or new.blank:
+        row.auto_comment = BLANK
+        return
+    told = [suggested["comment"]] if suggested else []
+    if earlier is not None and earlier.points is not None:
+        told.insert(
+            0, f"[{earlier.who} gave {earlier.points:g} to another text of this answer, {earlier.at:%Y-%m-%d}.]"
+        )
+    row.auto_comment = "\n\n".join(told) or None
