@@ -14,7 +14,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from filelock import FileLock, Timeout
-from nbgrader.api import Gradebook, MissingEntry
+from nbgrader.api import Assignment, Gradebook
+from sqlalchemy import select
 from traitlets.config import Config
 from traitlets.config.loader import PyFileConfigLoader
 
@@ -23,7 +24,7 @@ from autograder.classroom.worker import NO_FILES, Row, Task
 from autograder.classroom.workers import Workers
 from autograder.gradebook import decisions
 from autograder.gradebook.entry import Book, Digests, fail
-from autograder.gradebook.tables import transaction
+from autograder.gradebook.tables import reading, transaction
 from autograder.gradebook.verdict import Verdict, verdicts
 from autograder.intake.notes import shown
 from autograder.paths import CLONE
@@ -56,11 +57,9 @@ class Classroom:
             raise ClassroomError(f"{self.sources.parent} holds no lesson: {remedy}")
         if self.lesson not in known:
             raise ClassroomError(f"unknown lesson {self.lesson!r}: choose one of {', '.join(known)}")
-        with self.gradebook() as gradebook:
-            try:
-                gradebook.find_assignment(self.lesson)
-            except MissingEntry:
-                raise ClassroomError(f"the gradebook {self.gradebook_path} has no {self.lesson}: {remedy}") from None
+        with reading(self.book.db_url, self.book.course_id) as session:
+            if session.scalars(select(Assignment).where(Assignment.name == self.lesson)).one_or_none() is None:
+                raise ClassroomError(f"the gradebook {self.gradebook_path} has no {self.lesson}: {remedy}")
         if not self.folders():
             raise ClassroomError(
                 f"no submissions: put each student's notebooks into {self.submitted}/STUDENT/{self.lesson}/"

@@ -6,16 +6,20 @@ A `State` changes in the transaction that changes nbgrader's points. Decisions a
 from __future__ import annotations
 
 import datetime
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from nbgrader.api import Gradebook
-from sqlalchemy import JSON, Engine, Index, create_engine, event, inspect, make_url
+from sqlalchemy import JSON, Connection, Engine, Index, create_engine, event, inspect, make_url
+from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
 
 LOCKED_SECONDS = 20.0
-"""How long a writer waits for another to be done."""
+"""How long a writer waits for another to be done. It can be interrupted meanwhile."""
+BUSY_SECONDS = 1.5
+"""How long SQLite itself waits, which nothing interrupts: for readers, and for whoever locks out readers too."""
 
 
 class Base(DeclarativeBase):
@@ -133,19 +137,28 @@ def reading(db_url: str, course_id: str = "") -> Iterator[Session]:
 def _engine(db_url: str, course_id: str, locks: bool = True) -> Engine:
     """Of a gradebook in which all tables are there."""
     is_sqlite = make_url(db_url).get_backend_name() == "sqlite"
-    engine = create_engine(db_url, connect_args={"timeout": LOCKED_SECONDS} if is_sqlite else {})
+    engine = create_engine(db_url, connect_args={"timeout": BUSY_SECONDS} if is_sqlite else {})
     if is_sqlite and locks:
 
         @event.listens_for(engine, "connect")
         def _begin_ourselves(connection: Any, record: Any) -> None:
             connection.isolation_level = None  # Python's driver would begin at the first change, after what was read
 
-        @event.listens_for(engine, "begin")
-        def _lock(connection: Any) -> None:
-            connection.exec_driver_sql("BEGIN IMMEDIATE")
-
+        event.listen(engine, "begin", _lock)
     if not inspect(engine).has_table(Settlement.__tablename__):
         with Gradebook(db_url, course_id):  # makes nbgrader's own tables
             pass
         Base.metadata.create_all(engine)
     return engine
+
+
+def _lock(connection: Connection) -> None:
+    until = time.monotonic() + LOCKED_SECONDS
+    while True:
+        try:
+            connection.exec_driver_sql("BEGIN IMMEDIATE")
+            return
+        except OperationalError as error:
+            if time.monotonic() > until or "locked" not in str(error.orig):
+                raise
+            time.sleep(0.05)

@@ -59,7 +59,7 @@ def _row(verdict: Verdict) -> dict[str, str]:
         "findings": _word(verdict.confirmed),
         "veto": "; ".join(f"{question.upper()} {name}" for question, name in verdict.vetoes.items()),
         "waits": ", ".join(part.name for part in verdict.waits),
-        "reason": verdict.fault,
+        "reason": verdict.reason or verdict.fault,
     }
     return {name: cells[name] for name in COLUMNS}
 
