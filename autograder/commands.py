@@ -121,7 +121,8 @@ def demo(
 ) -> None:
     """Create a small class of right, wrong, broken and hostile submissions in both editions, and grade it."""
     from autograder.classroom.classroom import grade_class
-    from autograder.classroom.demo import LESSON, create, read_answers
+    from autograder.classroom.demo import create, read_answers
+    from autograder.classroom.demo_files import LESSON
     from autograder.classroom.workers import Workers
     from autograder.release.course import CourseError
     from autograder.reports import report as pages

@@ -12,14 +12,12 @@ import nbformat
 import yaml
 from nbformat import NotebookNode
 
+from autograder.classroom.demo_files import DAMAGES, GRADED, LESSON, answered, leave_blank
 from autograder.classroom.classroom import Classroom, clone_config
 from autograder.paths import CLONE, EDITIONS
 from autograder.release.course import build
 from autograder.release.publish import enter_gradebook
 
-LESSON = "lesson-2"
-GRADED = ("1-budget-planner", "2-prefix-match", "4-preemption", "5-on-the-gpu")
-MARK = re.compile(r"^[ \t]*### (?:BEGIN|END) SOLUTION\n?", flags=re.MULTILINE)
 AS_RELEASED = "~"
 CLASS = yaml.safe_load(Path(__file__).with_name("demo.yaml").read_text(encoding="utf-8"))
 
@@ -69,73 +67,7 @@ def hand_in(
                 cell.source = cell.source.replace(old, new)
             if (answers or {}).get(grade_id, AS_RELEASED) != AS_RELEASED:
                 cell.source = (answers or {})[grade_id]
-        _leave_blank(notebook, name, edition, {n for n, text in (answers or {}).items() if text == AS_RELEASED})
+        leave_blank(notebook, name, edition, {n for n, text in (answers or {}).items() if text == AS_RELEASED})
         nbformat.write(notebook, folder / f"{name}.ipynb")  # type: ignore[no-untyped-call]
     if damage:
         DAMAGES[damage](folder)
-
-
-def answered(name: str, edition: str) -> NotebookNode:
-    """The released notebook with the model answers in it."""
-    notebook = _read("course", name, edition)
-    source = {cell.id: cell.source for cell in _read("build/source", name, edition).cells}
-    for cell in notebook.cells:
-        if cell.metadata.get("nbgrader", {}).get("solution"):
-            cell.source = MARK.sub("", source[cell.id]).strip()
-    return notebook
-
-
-def _leave_blank(notebook: NotebookNode, name: str, edition: str, grade_ids: set[str]) -> None:
-    released = {cell.id: cell.source for cell in _read("course", name, edition).cells}
-    for cell in notebook.cells:
-        if cell.metadata.get("nbgrader", {}).get("grade_id") in grade_ids:
-            cell.source = released[cell.id]
-
-
-def _read(place: str, name: str, edition: str) -> NotebookNode:
-    notebook: NotebookNode = nbformat.read(CLONE / place / edition / LESSON / f"{name}.ipynb", as_version=4)  # type: ignore[no-untyped-call]
-    return notebook
-
-
-# --- what happens to files -------------------------------------------------------------------------------------------
-
-
-def _planner(folder: Path) -> Path:
-    return folder / f"{GRADED[0]}.ipynb"
-
-
-def rename(folder: Path) -> None:
-    _planner(folder).rename(folder / f"{GRADED[0]} (1).ipynb")
-
-
-def truncate(folder: Path) -> None:
-    for path in folder.glob("*.ipynb"):
-        path.write_bytes(path.read_bytes()[:1000])
-
-
-def link(folder: Path) -> None:
-    _planner(folder).unlink()
-    _planner(folder).symlink_to("/etc/passwd")
-
-
-def delete_tests(folder: Path) -> None:
-    _change(folder, lambda cell: None if cell.metadata.get("nbgrader", {}).get("locked") else cell)
-
-
-def lose_metadata(folder: Path) -> None:
-    def bare(cell: NotebookNode) -> NotebookNode:
-        cell.metadata = nbformat.from_dict({})  # type: ignore[no-untyped-call]
-        return cell
-
-    _change(folder, bare)
-
-
-def _change(folder: Path, change: Callable[[NotebookNode], NotebookNode | None]) -> None:
-    notebook = nbformat.read(_planner(folder), as_version=4)  # type: ignore[no-untyped-call]
-    notebook.cells = [cell for old in notebook.cells if (cell := change(old)) is not None]
-    nbformat.write(notebook, _planner(folder))  # type: ignore[no-untyped-call]
-
-
-DAMAGES: dict[str, Callable[[Path], None]] = {
-    each.__name__: each for each in (rename, truncate, link, delete_tests, lose_metadata)
-}
