@@ -237,6 +237,8 @@ def _verdict(student: str, state: State | None, files: str | None, now: Digests,
         verdict.outdated = GONE
     elif not files:
         verdict.outdated = UNSEEN
+    elif not state.files:
+        verdict.outdated = state.failed
     elif Digests.of(state) != Digests(files, now.release, now.grader):
         verdict.outdated = OUTDATED
     if state.failed:

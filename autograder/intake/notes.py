@@ -6,7 +6,7 @@ import hashlib
 import json
 from dataclasses import dataclass
 
-NEEDS_PERSON = frozenset({"refused", "flagged", "not_run"})
+NEEDS_PERSON = ("refused", "flagged", "not_run")
 """The kinds of notes that somebody has to settle before the points are final."""
 MAX_TEXT = 20_000  # characters of a student's text that a note quotes
 MAX_NAME = 120
