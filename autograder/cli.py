@@ -14,6 +14,8 @@ A class, with nbgrader's own commands; students may hand in either edition
                                                  --student NAME: of these alone
   jupyter lab                                    read Q1-Q3 and the findings in the formgrader
   python -m autograder report                    the class on a page, feedback, a table; --final when all is read
+  python -m autograder notes                     what a person still has to look at; settle ID says that you have
+  python -m autograder decisions                 who gave which points to which answer, and when
 \b
   python -m autograder demo                      a small class, graded: right, wrong, broken and hostile submissions
   python -m autograder doctor                    what of this machine grading can use
@@ -38,6 +40,7 @@ from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
+from autograder import trail
 from autograder.commands import COMMANDS, plainly
 from autograder.judging.parts import Report
 from autograder.judging.rubric.cli import score_answers
@@ -133,7 +136,7 @@ def build_course() -> None:
         print(path.relative_to(CLONE))
 
 
-for command in COMMANDS:
+for command in (*COMMANDS, *trail.COMMANDS):
     app.command(command.__name__)(command)
 app.command("score-answers")(score_answers)
 

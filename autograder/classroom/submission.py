@@ -55,6 +55,7 @@ def grade_submission(folder: Path, student: str, sources: Path, digests: Digests
     if not graded.notebooks:
         reasons = [note.text for note in graded.notes if note.kind == "refused"]
         graded.failed = "; ".join(reasons[:3]) or "no notebook was handed in"
+        graded.notes += [] if reasons else [Note("refused", graded.failed)]
     graded.notes = _bounded(graded.notes)
     graded.seconds = round(time.monotonic() - started, 2)
     return graded

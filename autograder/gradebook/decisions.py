@@ -166,18 +166,19 @@ def _decision(session: Session, submitted: Any, cell: str, who: str) -> Decision
     points = _points(grade) if grade is not None else None
     made = Decision(at=now(), who=who, lesson=lesson, student=student, notebook=notebook, cell=cell, comment=comment)
     made.text = (state.cell(notebook, cell).get("text") if state else None) or ""
-    made.points, made.chain, made.confirmed, made.veto = points, None, None, ""
+    made.points, made.chain, made.confirmed, made.veto, made.why = points, None, None, "", ""
     if points is None:
         return made
+    suggested = (state.suggestion(notebook, cell) if state else None) or {}
     if cell == FINDINGS:
         said = CONFIRMED.search(comment)
         made.confirmed = said[1].lower() == "yes" if said else not (grade and grade.extra_credit == 0)
-        return made
-    suggested = state.suggestion(notebook, cell) if state else None
-    if suggested is not None or _is_read(grade):
+        made.why = "" if made.confirmed else suggested.get("why", "")
+    elif suggested or _is_read(grade):
         before = Decided.of(session, lesson, student).about(notebook, cell, made.text)
-        made.chain = _chain(points, comment, suggested or {}, before)
-        made.veto = suggested.get("veto", "") if suggested and not points else ""
+        made.chain = _chain(points, comment, suggested, before)
+        made.veto = "" if points else suggested.get("veto", "")
+        made.why = suggested.get("why", "") if points in (suggested.get("points"), suggested.get("guess")) else ""
     return made
 
 
@@ -208,7 +209,8 @@ def adopt(session: Session, lesson: str) -> int:
         if points is None or not 0 <= points <= grade.cell.max_score:
             continue
         if state is not None and (counts is None or counts.points != points):
-            session.add(_decision(session, grade.notebook, grade.cell.name, UNKNOWN))
+            with session.no_autoflush:
+                session.add(_decision(session, grade.notebook, grade.cell.name, UNKNOWN))
             grade.needs_manual_grade = False
             taken += 1
     return taken

@@ -32,11 +32,11 @@ def open_in(state: State, settled: Collection[str]) -> tuple[OpenNote, ...]:
     return tuple(each for each in _needing(state) if each.note.key not in settled)
 
 
-def settled(session: Session, lesson: str) -> dict[str, set[str]]:
-    """The keys of the settled notes, by student."""
-    found: dict[str, set[str]] = {}
-    for each in session.scalars(select(Settlement).where(Settlement.lesson == lesson)):
-        found.setdefault(each.student, set()).add(each.note)
+def settled(session: Session, lesson: str) -> dict[str, dict[str, Settlement]]:
+    """The settlements by student and the note's key."""
+    found: dict[str, dict[str, Settlement]] = {}
+    for each in session.scalars(select(Settlement).where(Settlement.lesson == lesson).order_by(Settlement.id)):
+        found.setdefault(each.student, {})[each.note] = each
     return found
 
 

@@ -63,6 +63,7 @@ class Decision(Base):
         text: the digest of the answer that it is about.
         points: None if they gave none, or took theirs back.
         chain, veto, confirmed: what follows from it for the verdict, as it was when they decided.
+        why: what the student is told where they wrote no comment: the reasons of points that they confirmed.
     """
 
     __tablename__ = "minivllm_decision"
@@ -81,6 +82,7 @@ class Decision(Base):
     veto: Mapped[str] = mapped_column(default="")
     confirmed: Mapped[bool | None]
     comment: Mapped[str] = mapped_column(default="")
+    why: Mapped[str] = mapped_column(default="")
 
 
 class Settlement(Base):

@@ -26,7 +26,7 @@ from sqlalchemy.orm import Session
 from autograder.gradebook.decisions import Decided, by_student
 from autograder.gradebook.entry import Book, Digests
 from autograder.gradebook.settling import OpenNote, open_in, settled
-from autograder.gradebook.tables import Decision, State, reading
+from autograder.gradebook.tables import Decision, Settlement, State, reading
 from autograder.intake.notes import Note
 from autograder.judging.points import PARTS, Part
 from autograder.judging.suggestions import FINDINGS, Suggested
@@ -43,6 +43,7 @@ UNSEEN = "what was handed in could not be looked through: run `python -m autogra
 GONE = "what was graded is no longer there: put it back below submitted/, or begin a new term"
 DIFFERS = "the gradebook's points were changed by another tool: run `python -m autograder grade --force --student`"
 NOTHING = "nothing was handed in"
+MAX_TOLD = 100  # characters of an open note
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ class Cell:
 
     Attributes:
         needs_person: a person gives its points, and has not yet.
-        comment: the person's, or the suggested one; `said` is the person's alone.
+        comment: for the student: the person's, or what they confirmed, or, while nobody has read it, the suggestion's.
         blank: the student left it as it was released.
     """
 
@@ -64,6 +65,7 @@ class Cell:
 
     @property
     def said(self) -> str:
+        """A person's own words."""
         return self.decision.comment if self.decision else ""
 
     @property
@@ -89,6 +91,8 @@ class Verdict:
     told: dict[str, list[str]] = field(default_factory=dict)
     notes: tuple[Note, ...] = ()
     open_notes: tuple[OpenNote, ...] = ()
+    settled: Mapping[str, Settlement] = field(default_factory=dict)
+    """By the key of the note."""
     flagged: tuple[str, ...] = ()
     """Notebooks with a flag that somebody has set in the formgrader."""
     reason: str = ""
@@ -113,18 +117,27 @@ class Verdict:
 
     @property
     def fault(self) -> str:
-        """Why the points are not those of what was handed in; empty if they are."""
-        return self.reason or self.outdated
+        """Why the points are not those of what was handed in; empty if they are.
+
+        Of files that nobody can grade they are none, once a person has settled every note about them.
+        """
+        return self.outdated or ("" if self.settled and not self.open_notes else self.reason)
 
     @property
     def final(self) -> bool:
         return not self.fault and not self.open_ends
 
+    def note_state(self, note: Note) -> str:
+        """ "open ID", "settled by WHO", or nothing where a note needs nobody."""
+        if note.key in self.settled:
+            return f"settled by {self.settled[note.key].who}"
+        return next((f"open {each.id}" for each in self.open_notes if each.note.key == note.key), "")
+
     @property
     def open_ends(self) -> list[str]:
         """What a person still has to do, in short."""
         ends = [f"unread: {', '.join(part.name for part in self.waits)}"] if self.waits else []
-        ends += [f"open note {note.id}: {note.text}" for note in self.open_notes]
+        ends += [f"open note {note.id}: {note.text[:MAX_TOLD]}" for note in self.open_notes]
         return ends + [f"flagged in the formgrader: {notebook}" for notebook in self.flagged]
 
     def provisional(self, part: Part) -> bool:
@@ -218,7 +231,8 @@ def _verdict(student: str, state: State | None, files: str | None, now: Digests,
         return Verdict(student, reason=NOTHING if files is None else UNGRADED, folder=files is not None)
     verdict = Verdict(student, state.edition, folder=files is not None, reason=state.failed)
     verdict.notes = tuple(Note(**note) for note in state.notes)
-    verdict.open_notes = open_in(state, rows.settled.get(student, frozenset()))
+    verdict.settled = rows.settled.get(student, {})
+    verdict.open_notes = open_in(state, verdict.settled)
     if files is None:
         verdict.outdated = GONE
     elif not files:
@@ -250,7 +264,8 @@ def _cells(name: str, notebook: Mapping[str, Any], decided: Decided) -> Iterator
         suggested = notebook["suggestions"].get(grade_id, {})
         by_tests = data["points"] if data["points"] is not None else suggested.get("points")
         waits = data["of"] is not None and data["points"] is None and given is None
-        comment = (decision.comment if decision else "") or ("" if given is not None else suggested.get("comment", ""))
+        told = (decision.comment or decision.why) if decision else ""
+        comment = told or ("" if given is not None else suggested.get("comment", ""))
         points = (given if given is not None else by_tests) or 0.0
         yield grade_id, Cell(points, data["of"] or 0.0, waits, decision, comment, data["blank"])
 

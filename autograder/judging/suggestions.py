@@ -40,20 +40,27 @@ class Suggested:
     chain: float
     veto: str
     comment: str
-    digest: str
-    """Of the text that it is about."""
+    """For the person who reads the answer."""
+    why: str
+    """The same for the student, once a person has given these points."""
 
     @classmethod
     def of(cls, question: str, text: str, language: str) -> Suggested:
         """`question` is Q1, Q2, Q3, or `FINDINGS`, for which points are not suggested."""
         if question == FINDINGS:
-            return cls(None, 0.0, None, 0.0, "", harmless(findings.find(text).comment(language)), digest(text))
+            told = findings.find(text).comment(language)
+            return cls(None, 0.0, None, 0.0, "", harmless(told), _why(told))
         found = score(question, text)
+        told = found.comment(language)
         sure = (UNSURE if found.abstains else SURE)[language].format(confidence=found.confidence)
-        comment = harmless(f"{found.comment(language)}\n\n{sure}")
         points = None if found.abstains else found.points
         chain, veto = found.dimensions["chain"].label, found.veto or ""
-        return cls(points, found.points, found.confidence, chain, veto, comment, digest(text))
+        return cls(points, found.points, found.confidence, chain, veto, harmless(f"{told}\n\n{sure}"), _why(told))
+
+
+def _why(told: str) -> str:
+    """Without the first line, which says that it is a suggestion."""
+    return harmless(told.partition("\n")[2])
 
 
 def digest(text: str) -> str:

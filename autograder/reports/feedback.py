@@ -59,6 +59,7 @@ def page_of(verdict: Verdict, lesson: str, base: str = "", course: Path = CLONE 
             by_person=lambda part: _by_person(verdict, part),
             waits=texts["and"].join(texts["parts"][part.name] for part in verdict.waits),
             lost=[(part, *_why(verdict, part, texts)) for part in PARTS if _loses(verdict, part)],
+            comments=[(part, said) for part in PARTS if (said := _comments(verdict, part))],
             links=[(link.text, link.notebook, base + link.address) for link in _links(verdict, lesson, course)],
             notes=[note for note in verdict.notes if note.kind != "flagged" or note.other],
         )
@@ -103,10 +104,17 @@ def _why(verdict: Verdict, part: Part, texts: Any) -> tuple[list[str], Markup | 
     imports = next((place for place, sentence in enumerate(sentences) if "ModuleNotFoundError" in sentence), None)
     if imports is not None:
         sentences.insert(imports + 1, texts["only_packages"])
-    comments = [cell.comment for cell in cells if cell.comment]
+    comments = [cell.comment for cell in cells if cell.comment and not cell.said]
     if not sentences and not comments:
-        sentences = [texts["no_sentence"]]
+        sentences = [texts["read_without_a_word" if _by_person(verdict, part) else "no_sentence"]]
     return sentences, Markup(as_html("\n\n".join(comments))) if comments else None
+
+
+def _comments(verdict: Verdict, part: Part) -> Markup | None:
+    """What a person wrote about the part: below its code, its tests or its text, whether points were lost or not."""
+    names = dict.fromkeys((part.answer, *part.cells))
+    said = [verdict.cells[name].said for name in names if name in verdict.cells and verdict.cells[name].said]
+    return Markup(as_html("\n\n".join(said))) if said else None
 
 
 def _links(verdict: Verdict, lesson: str, course: Path) -> Iterator[Link]:

@@ -68,11 +68,15 @@ class ClassReport:
 
     @property
     def noted(self) -> list[Verdict]:
-        return [verdict for verdict in self.verdicts if verdict.notes or verdict.reason]
+        return [verdict for verdict in self.verdicts if verdict.notes or verdict.flagged or verdict.fault]
+
+    @property
+    def open_notes(self) -> int:
+        return sum(len(verdict.open_notes) for verdict in self.verdicts)
 
     @property
     def provisional(self) -> bool:
-        return any(verdict.waits or verdict.outdated for verdict in self.verdicts)
+        return any(verdict.fault != NOTHING and not verdict.final for verdict in self.verdicts)
 
     @property
     def late(self) -> bool:
@@ -206,7 +210,7 @@ def show(report: ClassReport, out: Path) -> None:
     console.print(table)
     console.print(
         f"{report.passed} of {len(report.verdicts)} pass{' as things stand' * report.provisional}, "
-        f"{len(report.reviews)} answers to read (?), {len(report.failed)} not graded",
+        f"{len(report.reviews)} answers to read (?), {report.open_notes} open notes, {len(report.failed)} not graded",
         highlight=False,
     )
     for name in ("report.html", "grades.csv", f"feedback{os.sep}"):

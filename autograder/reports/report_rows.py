@@ -15,7 +15,7 @@ from rich.text import Text
 from autograder.classroom.classroom import Classroom
 from autograder.classroom.worker import Row
 from autograder.classroom.workers import Workers
-from autograder.intake.notes import NEEDS_PERSON, Note
+from autograder.intake.notes import Note
 
 SHOWN_NOTES = 3
 
