@@ -163,7 +163,7 @@ def files_digest(folder: Path) -> str:
     parts = []
     for place, _, names in os.walk(folder):
         for path in sorted(Path(place) / name for name in names[:1000]):
-            parts += [path.name.encode("utf-8", "surrogateescape"), _content(path)]
+            parts += [os.fsencode(path.relative_to(folder)), _content(path)]
     return _digest(parts)
 
 
