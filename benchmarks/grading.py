@@ -22,6 +22,7 @@ from nbgrader.converters import Autograde
 
 from autograder.classroom import demo
 from autograder.classroom.classroom import Classroom, clone_config, grade_class
+from autograder.classroom.workers import Workers
 from minivllm.bench.machine import where_and_when
 
 LESSON = demo.LESSON
@@ -30,7 +31,7 @@ LESSON = demo.LESSON
 def time_ours(room: Classroom, jobs: int) -> tuple[float, int]:
     """Seconds for the class, and how many submissions got points."""
     start = time.perf_counter()
-    rows = list(grade_class(room, jobs))
+    rows = list(grade_class(room, Workers(jobs)))
     seconds = time.perf_counter() - start
     for row in rows:
         if row.reason:

@@ -17,8 +17,9 @@ from nbgrader import utils
 
 from autograder.gradebook.entry import Digests, Graded, GradedCell, GradedNotebook
 from autograder.gradebook.shown import as_text_alone
+from autograder.intake.folder import files
 from autograder.intake.intake import intake
-from autograder.intake.notes import Note
+from autograder.intake.notes import Note, shown
 from autograder.intake.released import Released, released
 from autograder.judging import honesty
 from autograder.judging.points import TESTED
@@ -38,6 +39,9 @@ def grade_submission(folder: Path, student: str, sources: Path, digests: Digests
     """Take `folder` in and judge its answers with the instructor's notebooks in `sources`."""
     started = time.monotonic()
     graded = Graded(digests)
+    if not folder.is_dir():
+        graded.failed = _misplaced(student, folder)
+        return graded
     taken = intake(folder, student, course)
     graded.edition = edition_of(taken.notebooks.values())
     graded.notes = [*taken.notes, *honesty.in_files(folder), *honesty.in_text(taken.handed_in)]
@@ -59,6 +63,18 @@ def grade_submission(folder: Path, student: str, sources: Path, digests: Digests
     graded.notes = _bounded(graded.notes)
     graded.seconds = round(time.monotonic() - started, 2)
     return graded
+
+
+def _misplaced(student: str, folder: Path) -> str:
+    """There is no folder of the lesson: where else the student's notebooks lie."""
+    place = f"submitted/{shown(student)}"
+    found, notes = files(folder.parent)
+    places = [file.place for file in found if file.says_notebook and not file.is_hidden]
+    told = f"no {folder.name}/ in {place}"
+    if places:
+        lie = "/".join((place, *map(shown, places[0])))
+        return f"{told}; notebooks lie in {lie}: move them to {place}/{folder.name}"
+    return f"{told}; {notes[0].text if notes else 'no notebook was handed in'}"
 
 
 def _judged(
@@ -147,7 +163,7 @@ def files_digest(folder: Path) -> str:
     parts = []
     for place, _, names in os.walk(folder):
         for path in sorted(Path(place) / name for name in names[:1000]):
-            parts += [path.name.encode("utf-8", "surrogateescape"), _content(path)]
+            parts += [os.fsencode(path.relative_to(folder)), _content(path)]
     return _digest(parts)
 
 

@@ -86,7 +86,8 @@ def row_of(task: Task) -> Row:
     """Look, and grade what has changed. Whatever goes wrong is told in the row."""
     row = Row(task.student)
     try:
-        row = replace(row, files=submission.files_digest(task.folder))
+        there = task.folder if task.folder.is_dir() else task.folder.parent  # the notebooks may lie beside it
+        row = replace(row, files=submission.files_digest(there))
         return row if task.only_look else _graded(task, row)
     except DatabaseError as error:
         told = f"graded, but not entered: the gradebook can't be used ({' '.join(str(error.orig).split())[:200]})"

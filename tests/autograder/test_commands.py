@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from autograder.classroom.classroom import Row
+from autograder.classroom.worker import Row
 from autograder.intake.notes import Note
 from autograder.paths import CLONE
 from autograder.release.course import build

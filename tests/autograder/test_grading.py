@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -13,13 +14,12 @@ from typing import Any
 
 import nbformat.v4
 import pytest
+import typer
 
 from autograder import cli
-from autograder.classroom import classroom, submission
+from autograder.classroom import classroom, submission, worker, workers
 from autograder.classroom.classroom import ClassroomError, grade_class
-from autograder.classroom.submission import Record
-from autograder.gradebook.preprocessors import SuggestPoints
-from autograder.gradebook.verdict import verdicts
+from autograder.classroom.workers import Workers
 from autograder.intake.intake import Taken
 from autograder.paths import CLONE
 from tests.autograder.classroom import LESSON, NOTEBOOK, cell
@@ -48,6 +48,11 @@ def review(room: Room, student: str, score: float) -> None:
         gradebook.db.commit()
 
 
+def shown_comment(room: Room, student: str) -> str:
+    with room.classroom.gradebook() as gradebook:
+        return str(gradebook.find_comment("q1_answer", NOTEBOOK, LESSON, student).comment)
+
+
 def test_only_what_changed_is_graded_again_unless_forced(room: Room) -> None:
     for student in ("a", "b"):
         room.hand_in(student, room.solved())
@@ -68,7 +73,12 @@ def test_points_given_by_hand_survive_and_stay_final_while_the_answer_stays(room
     assert grades(room, "a") == (1.5, False)
     room.hand_in("a", room.solved(q1_answer="Another answer."))
     room.grade()
-    assert grades(room, "a") == (1.5, True), "the points stay, and a person looks at the new answer"
+    assert grades(room, "a") == (0.0, True), "the points were for another text"
+    assert re.search(r"gave 1.5 to another text of this answer, \d{4}-", shown_comment(room, "a"))
+    room.hand_in("a", room.solved())
+    room.grade()
+    assert grades(room, "a") == (1.5, False), "the old text is back, and so are its points"
+    assert shown_comment(room, "a") == "a chain, well told"
 
 
 def test_students_without_the_lessons_folder_have_a_row_and_a_verdict_that_say_where_their_notebooks_lie(
@@ -92,7 +102,7 @@ def test_students_without_the_lessons_folder_have_a_row_and_a_verdict_that_say_w
         "unpack it and hand in the .ipynb files themselves",
     }
     assert {student: row.reason for student, row in room.grade().items()} == reasons
-    assert {verdict.student: verdict.reason for verdict in verdicts(room.classroom)} == reasons
+    assert {verdict.student: verdict.reason for verdict in room.classroom.verdicts()} == reasons
     (room.submitted / "wrong-lesson" / "lesson2").rename(room.folder("wrong-lesson"))
     assert room.grade()["wrong-lesson"].points == 4
 
@@ -107,43 +117,15 @@ def test_only_the_named_students_are_graded_and_an_unknown_name_is_told(room: Ro
         room.grade(only=["c"])
 
 
-def test_ctrl_c_while_nbgrader_works_ends_the_run_and_loses_nothing(
-    room: Room, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    room.hand_in("a", room.solved())
-    room.grade()
-    review(room, "a", 1.5)
-    suggest = SuggestPoints.preprocess
-
-    def interrupted(*arguments: Any) -> Any:
-        signal.raise_signal(signal.SIGINT)
-        return suggest(*arguments)
-
-    monkeypatch.setattr(SuggestPoints, "preprocess", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        room.grade(force=True)
-    monkeypatch.undo()
-    assert grades(room, "a") == (1.5, False)
-    assert room.grade()["a"].unchanged
-
-
 def test_an_interrupted_run_is_taken_up_where_it_stopped(room: Room) -> None:
     for student in "abcd":
         room.hand_in(student, room.solved())
-    rows = grade_class(room.classroom, jobs=1)
+    rows = grade_class(room.classroom, Workers(1))
     first = next(rows)
     rows.close()  # as Ctrl-C does
     again = room.grade()
     assert again[first.student].unchanged
     assert [row.points for row in again.values()] == [4, 4, 4, 4]
-
-
-def test_a_submission_that_was_run_but_not_entered_is_entered(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = room.hand_in("a", room.solved()).parent
-    done = submission.grade_submission(folder, "a", room.classroom.sources, room.classroom.staged("a"))
-    done.write(room.classroom.record_path("a"))
-    monkeypatch.setattr(classroom, "_run", lambda room, todo, jobs: iter(() if not todo else pytest.fail("ran again")))
-    assert room.grade()["a"].points == 4
 
 
 def test_a_new_version_of_the_tests_grades_everything_again(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -158,15 +140,16 @@ def test_a_new_version_of_the_tests_grades_everything_again(room: Room, monkeypa
         path.write_text(before, encoding="utf-8")
 
 
-def test_a_broken_record_is_made_anew(room: Room) -> None:
+def test_a_graded_notebook_that_is_gone_is_made_anew(room: Room) -> None:
     room.hand_in("a", room.solved())
     room.grade()
-    room.classroom.record_path("a").write_text('{"fingerprint": 3', encoding="utf-8")
-    assert room.grade()["a"].points == 4
+    shutil.rmtree(room.classroom.book.autograded("a"))
+    row = room.grade()["a"]
+    assert (row.points, row.unchanged) == (4, False) and room.told("a")
 
 
 def test_a_worker_that_never_ends_costs_its_own_submission(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(classroom, "SUBMISSION_SECONDS", 4.0)
+    monkeypatch.setattr(workers, "SUBMISSION_SECONDS", 4.0)
     os.mkfifo(room.folder("stuck") / "unused")
     slow = "import time\nwhile True:\n    time.sleep(1)\n"
     room.hand_in("stuck", room.solved(unified_token_plan=slow))
@@ -185,24 +168,22 @@ def test_a_worker_that_the_machine_killed_is_tried_again_at_the_next_run(
     room: Room, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     room.hand_in("a", room.solved())
-    work = classroom._work
-    monkeypatch.setattr(classroom, "_work", killed)
+    monkeypatch.setattr(workers, "work", killed)
     assert "ended with exit code -9" in room.grade()["a"].reason
-    monkeypatch.setattr(classroom, "_work", work)
+    monkeypatch.setattr(workers, "work", worker.work)
     row = room.grade()["a"]
     assert (row.points, row.unchanged, row.reason) == (4, False, "")
 
 
 def test_a_fault_of_intake_costs_its_own_submission(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(path: Path, student: str) -> Taken:
+    def broken(*arguments: Any) -> Taken:
         raise RuntimeError("no idea")
 
-    folder = room.hand_in("a", room.solved()).parent
+    room.hand_in("a", room.solved())
     monkeypatch.setattr(submission, "intake", broken)
-    staged, record_path = room.classroom.staged("a"), room.classroom.record_path("a")
-    classroom._take_in(room.classroom.sources, folder, "a", staged, record_path)
-    record = Record.read(room.classroom.record_path("a"))
-    assert record is not None and "no idea" in record.failed
+    [task] = room.classroom.tasks(room.classroom.folders())
+    row = worker.row_of(task)
+    assert row.points is None and "could not be taken in (RuntimeError: no idea)" in row.reason
 
 
 def test_a_file_that_can_not_be_read_does_not_stop_the_class() -> None:
@@ -265,14 +246,20 @@ def test_the_command_prints_a_row_as_each_submission_is_done(
     room.hand_in("王小明", room.solved())
     room.hand_in("cheats", room.solved(unified_token_plan="import autograder.judging.reference"))
     room.folder("absent")
-    cli.grade(LESSON)
+    with pytest.raises(typer.Exit) as ended:
+        cli.grade(LESSON)
+    assert ended.value.exit_code == 1, "not all are graded"
     rows = {line.split()[0]: line for line in capsys.readouterr().out.splitlines()}
     assert "4/10" in rows["王小明"] or "4/6" in rows["王小明"]
     assert "line 1: " in rows["cheats"] and "names the autograder" in rows["cheats"]
     assert "no notebook was handed in" in rows["absent"]
     assert "2 graded, 0 unchanged, 1 not graded" in " ".join(rows.values())
-    cli.grade(LESSON)
+    with pytest.raises(typer.Exit):
+        cli.grade(LESSON)
     assert "0 graded, 2 unchanged, 1 not graded" in capsys.readouterr().out
+    shutil.rmtree(room.submitted / "absent")
+    cli.grade(LESSON)
+    assert "0 graded, 2 unchanged, 0 not graded" in capsys.readouterr().out
 
 
 def test_what_can_not_be_graded_any_more_keeps_its_points_and_says_so(room: Room) -> None:
@@ -288,7 +275,7 @@ def test_told_to_do_without_a_sandbox_it_grades(room: Room, tmp_path: Path) -> N
     """In another process, for whether there is a sandbox is found out once."""
     room.hand_in("a", room.solved())
     code = (
-        "from pathlib import Path\nfrom autograder import classroom, cli\nfrom tests.autograder.room import opened\n"
+        "from pathlib import Path\nfrom autograder import cli\nfrom autograder.classroom import classroom\nfrom tests.autograder.room import opened\n"
         f"room = opened(Path({str(room.root)!r}))\nclassroom.clone_config = lambda: room.config\n"
         "if __name__ == '__main__':\n    cli.grade('lesson-2', no_sandbox=True)\n"
     )
@@ -300,14 +287,17 @@ def test_told_to_do_without_a_sandbox_it_grades(room: Room, tmp_path: Path) -> N
 
 
 def test_nbgraders_own_autograde_refuses_too(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
+    from nbgrader.apps import NbGraderAPI
+
     from autograder.gradebook import preprocessors
     from autograder.running import sandbox
 
     monkeypatch.setattr(preprocessors, "sandbox", lambda: sandbox.Sandbox((), False, "no bubblewrap (not installed)"))
-    folder = room.hand_in("a", room.solved()).parent
-    done = submission.grade_submission(folder, "a", room.classroom.sources, room.classroom.staged("a"))
-    reason = room.classroom.enter("a", done)  # its record is not on disk, so the cells would have to be run here
-    assert "no bubblewrap" in reason and "apt-get install bubblewrap" in reason
+    room.hand_in("a", room.solved())
+    done = NbGraderAPI(config=room.config).autograde(LESSON, "a", create=True)
+    assert not done["success"]
+    told = f"{done.get('error', '')} {done.get('log', '')}"
+    assert "no bubblewrap" in told and "apt-get install bubblewrap" in told
 
 
 def test_the_released_notebook_ends_in_a_row_of_zeros(room: Room) -> None:

@@ -13,7 +13,7 @@ import pytest
 from autograder import commands
 from autograder.classroom import classroom
 from autograder.classroom.classroom import Classroom, grade_class
-from autograder.gradebook.verdict import verdicts
+from autograder.classroom.workers import Workers
 from minivllm.cli import UsageError
 from tests.autograder.classroom import LESSON, NOTEBOOK
 from tests.autograder.room import Room
@@ -115,7 +115,7 @@ def test_lateness_and_what_nbgrader_took_for_it_are_in_the_table_and_on_the_page
     assert (row["total"], row["late"], row["penalty"]) == ("6", "26", "0"), "the course takes nothing itself"
     config = copy.deepcopy(room.config)
     config.LateSubmissionPlugin.penalty_method = "zero"
-    list(grade_class(Classroom(LESSON, config), jobs=2, force=True))
+    list(grade_class(Classroom(LESSON, config), Workers(2), force=True))
     read_all(room)
     rows = final(room, tmp_path)
     assert [(rows[name]["total"], rows[name]["late"], rows[name]["penalty"]) for name in ("good", "other")] == [
@@ -124,7 +124,7 @@ def test_lateness_and_what_nbgrader_took_for_it_are_in_the_table_and_on_the_page
     ]
     assert "penalty" in capsys.readouterr().out
     assert '<th class="n">penalty</th>' in (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
-    [other] = [verdict for verdict in verdicts(room.classroom) if verdict.student == "other"]
+    [other] = [verdict for verdict in room.classroom.verdicts() if verdict.student == "other"]
     assert other.missing == {"2-prefix-match", "4-preemption", "5-on-the-gpu"}, "this class has the first notebook"
 
 

@@ -1,4 +1,4 @@
-"""Points given by hand for a test's cell: they stay while the answer that is tested does, and no longer."""
+"""Points given by hand for a test's cell: they count while the code that is tested is the same, and no longer."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import nbformat.v4
 import pytest
 
-from autograder.gradebook.reviews import TESTED
+from autograder.judging.points import TESTED
 from tests.autograder.classroom import LESSON, NOTEBOOK, planner
 from tests.autograder.room import CELLS, Room
 
@@ -33,7 +33,7 @@ def test_every_test_cell_of_the_class_is_about_a_filled_in_cell() -> None:
 
 
 @pytest.mark.parametrize("better", [True, False])
-def test_points_given_by_hand_for_a_test_wait_again_once_the_planner_is_another(room: Room, better: bool) -> None:
+def test_points_given_by_hand_for_a_test_are_not_those_of_another_planner(room: Room, better: bool) -> None:
     right, wrong = planner(room.released()), "def unified_token_plan(requests, token_budget):\n    return {}, 0\n"
     room.hand_in("a", room.solved(unified_token_plan=wrong if better else right))
     room.grade()
@@ -45,10 +45,13 @@ def test_points_given_by_hand_for_a_test_wait_again_once_the_planner_is_another(
     assert grade_of(room, "a") == (1.5, False), "another answer changed"
     room.hand_in("a", room.solved(unified_token_plan=right if better else wrong))
     room.grade()
-    assert grade_of(room, "a") == (1.5, True), "the points stay, and a person looks at the new planner"
+    assert grade_of(room, "a") == (1.75 if better else 0.0, False), "the tests' own"
+    room.hand_in("a", room.solved(unified_token_plan=wrong if better else right))
+    room.grade()
+    assert grade_of(room, "a") == (1.5, False), "the planner that they were for is back"
 
 
-def test_points_given_by_hand_for_a_test_wait_again_once_what_the_planner_uses_changed(room: Room) -> None:
+def test_points_given_by_hand_for_a_test_end_once_what_the_planner_uses_changed(room: Room) -> None:
     def uses(helper: str) -> Any:
         called = "need = own_need(request)", 'need = request["total_with_spec"] - request["computed"]'
         blanks = {"need = ______": called[0], "take = ______": "take = min(need, token_budget)"}
@@ -65,4 +68,4 @@ def test_points_given_by_hand_for_a_test_wait_again_once_what_the_planner_uses_c
     assert grade_of(room, "a") == (1.5, False)
     room.hand_in("a", uses("0"))
     room.grade()
-    assert grade_of(room, "a") == (1.5, True)
+    assert grade_of(room, "a") == (0.0, False)

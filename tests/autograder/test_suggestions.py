@@ -13,10 +13,11 @@ import pytest
 from autograder.classroom import demo
 from autograder.classroom.classroom import Classroom, grade_class
 from autograder.classroom.demo import LESSON, create
-from autograder.gradebook.verdict import Verdict, verdicts
+from autograder.classroom.workers import Workers
+from autograder.gradebook.verdict import Verdict
 from autograder.judging import suggestions
 from autograder.judging.rubric.scorer import score
-from autograder.judging.suggestions import FINDINGS, Suggested, language_of, suggest
+from autograder.judging.suggestions import FINDINGS, Suggested, language_of
 from autograder.paths import CLONE
 from autograder.reports import report
 
@@ -34,7 +35,7 @@ def room(tmp_path_factory: pytest.TempPathFactory) -> Classroom:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MINIVLLM_CLASSROOM", "")
         room = create(tmp_path_factory.mktemp("class"), STUDENTS)
-        assert not [row.reason for row in grade_class(room, jobs=2) if row.reason]
+        assert not [row.reason for row in grade_class(room, Workers(2)) if row.reason]
         return room
 
 
@@ -45,7 +46,7 @@ def autograder(room: Classroom, *arguments: str, **environ: str) -> subprocess.C
 
 
 def verdict(room: Classroom, student: str) -> Verdict:
-    [found] = [verdict for verdict in verdicts(room) if verdict.student == student]
+    [found] = [verdict for verdict in room.verdicts() if verdict.student == student]
     return found
 
 
@@ -102,15 +103,9 @@ def test_what_a_student_wrote_cannot_leave_the_comment_as_html() -> None:
         assert "<script" not in comment.partition("```")[0] and "![" not in comment.partition("```")[0]
 
 
-def test_a_known_suggestion_is_kept_only_for_the_same_text() -> None:
-    notebook = demo.answered("2-prefix-match", "en")
-    assert language_of(notebook) == "en" and language_of(demo.answered("2-prefix-match", "zh")) == "zh"
-    known = suggest(notebook)
-    known["q2_answer"]["comment"] = "from before"
-    assert suggest(notebook, known)["q2_answer"]["comment"] == "from before"
-    [cell] = [c for c in notebook.cells if c.metadata.get("nbgrader", {}).get("grade_id") == "q2_answer"]
-    cell.source += " And more."
-    assert suggest(notebook, known)["q2_answer"]["comment"] != "from before"
+def test_a_notebook_tells_its_language() -> None:
+    assert language_of(demo.answered("2-prefix-match", "en")) == "en"
+    assert language_of(demo.answered("2-prefix-match", "zh")) == "zh"
 
 
 def test_nothing_is_final_before_a_person_has_read_it_and_then_it_is_and_stays(room: Classroom) -> None:
@@ -123,7 +118,7 @@ def test_nothing_is_final_before_a_person_has_read_it_and_then_it_is_and_stays(r
     demo.read_answers(
         room, {"all-read": {"read": points}, "王小明": {"read": {**points, "q1_answer": 0.5}}, "blank": {}}
     )
-    assert not [row.reason for row in grade_class(room, jobs=2, force=True) if row.reason]
+    assert not [row.reason for row in grade_class(room, Workers(2), force=True) if row.reason]
 
     final = autograder(room, "report", "--final")
     assert final.returncode == 0, final.stderr
@@ -137,7 +132,7 @@ def test_nothing_is_final_before_a_person_has_read_it_and_then_it_is_and_stays(r
 
 
 def test_a_report_is_one_page_without_anything_from_elsewhere(room: Classroom, tmp_path: Path) -> None:
-    found = report.write(room, tmp_path)
+    found = report.write(room, room.verdicts(), tmp_path)
     assert [v.student for v in found.verdicts] == sorted(STUDENTS)
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert "<script" not in page and "@import" not in page and "url(" not in page

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,9 @@ import nbformat
 import pytest
 from nbgrader import utils
 
-from autograder.gradebook.verdict import Cell, Verdict, idea
+from autograder.gradebook.decisions import _chain
+from autograder.gradebook.tables import Decision, now
+from autograder.gradebook.verdict import OUTDATED, Cell, Verdict, idea
 from autograder.intake.notes import Note
 from autograder.judging.points import PARTS
 from autograder.judging.suggestions import FINDINGS, Suggested
@@ -23,17 +25,30 @@ from autograder.reports.report import ClassReport, open_ends
 
 LESSON = "lesson-2"
 OF = {"plan_examples": 0.25, "plan_main_path": 1.75, "plan_boundaries": 1.0, "source_mapping_check": 1.0}
-READ = Cell(2.0, 2.0, False, manual=2.0)
 
 
 def suggested(points: float | None = 2.0, chain: float = 1.0, veto: str = "", confidence: float = 0.9) -> Suggested:
     return Suggested(points, points or 0.0, confidence, chain, veto, "because ...", "")
 
 
+def decided(points: float | None, chain: float | None = None, **more: Any) -> Decision:
+    known = {"confirmed": None, "veto": "", "comment": "", "why": "", **more}
+    return Decision(at=now(), who="tess", points=points, chain=chain, **known)
+
+
+def read(points: float, of: float = 2.0, chain: float | None = None, **more: Any) -> Cell:
+    """A cell that a person gave points."""
+    return Cell(points, of, decision=decided(points, chain, **more))
+
+
+FULL = read(2.0, chain=1.0)
+CONFIRMED = read(0.0, 0.0, confirmed=True)
+
+
 def verdict(**cells: Cell) -> Verdict:
     """One who has all points, read by a person, but for the cells given."""
     all_cells = {name: Cell(of, of, False) for name, of in OF.items()}
-    all_cells |= {f"q{n}_answer": READ for n in (1, 2, 3)} | {FINDINGS: Cell(0.0, 0.0, False, manual=0.0)}
+    all_cells |= {f"q{n}_answer": FULL for n in (1, 2, 3)} | {FINDINGS: CONFIRMED}
     suggestions = {f"q{n}_answer": suggested() for n in (1, 2, 3)}
     return Verdict("ada", "en", all_cells | cells, suggestions)
 
@@ -58,14 +73,14 @@ def test_all_points_read_by_a_person_pass() -> None:
 @pytest.mark.parametrize(
     ("cells", "fails"),
     [
-        ({"q1_answer": Cell(0.5, 2, False, manual=0.5)}, "chain_q1"),
+        ({"q1_answer": read(0.5, chain=0.0)}, "chain_q1"),
         ({"plan_boundaries": Cell(0.75, 1, False)}, "plan"),
         ({"plan_examples": Cell(0, 0.25, False)}, "plan"),
         ({FINDINGS: Cell(0, 0, True)}, "findings"),
-        ({FINDINGS: Cell(0, 0, False, manual=0.0, refused=True)}, "findings"),
-        ({FINDINGS: Cell(0, 0, False, manual=0.0, said="Findings: no, the third is a boundary")}, "findings"),
+        ({FINDINGS: read(0, 0, confirmed=False)}, "findings"),
+        ({FINDINGS: Cell(0, 0, decision=decided(None, comment="findings: yes"))}, "findings"),
         ({FINDINGS: Cell(0, 0, False, blank=True)}, "findings"),
-        ({"source_mapping_check": Cell(0, 1, False), "q1_answer": Cell(0.9, 2, False, manual=0.9)}, "points"),
+        ({"source_mapping_check": Cell(0, 1, False), "q1_answer": read(0.9, chain=0.5)}, "points"),
         ({"q2_answer": Cell(0, 2, False, blank=True)}, "chain_q2"),
     ],
 )
@@ -81,7 +96,7 @@ def test_each_condition_alone_keeps_one_from_passing(cells: dict[str, Cell], fai
         ({}, "passed"),
         ({FINDINGS: Cell(0, 0, True)}, "open"),
         ({FINDINGS: Cell(0, 0, True), "plan_boundaries": Cell(0.75, 1, False)}, "not_passed"),
-        ({"q1_answer": Cell(0, 2, True), "q2_answer": Cell(1, 2, False, manual=1)}, "open"),
+        ({"q1_answer": Cell(0, 2, True), "q2_answer": read(1, chain=0.5)}, "open"),
         ({f"q{n}_answer": Cell(0, 2, n == 1) for n in (1, 2, 3)}, "not_passed"),  # 8 points are out of reach
     ],
 )
@@ -98,30 +113,43 @@ def test_a_missing_notebook_costs_its_points_and_its_chain() -> None:
 
 
 @pytest.mark.parametrize(
-    ("cell", "suggestion", "chain"),
+    ("points", "comment", "suggestion", "chain"),
     [
-        (Cell(1.5, 2, True), suggested(1.5, 0.5), 0.5),  # nobody has read it
-        (Cell(1.5, 2, False, manual=1.5), suggested(1.5, 0.0), 0.0),  # a person let the suggestion stand
-        (Cell(1.0, 2, False, manual=1.0), suggested(1.5, 0.0), 0.5),  # a person gave other points
-        (Cell(0.5, 2, False, manual=0.5), suggested(2.0, 1.0), 0.0),
-        (Cell(1.5, 2, False, manual=1.5, said="fine, but chain: 0"), suggested(2.0, 1.0), 0.0),
-        (Cell(0.5, 2, False, manual=0.5, said="Chain：1"), suggested(2.0, 0.0), 1.0),
-        (Cell(1.5, 2, True, manual=1.5, said="chain: 1"), suggested(2.0, 0.0), 0.0),  # of an earlier answer
-        (Cell(1.5, 2, False, manual=1.5), suggested(None, 1.0), 0.5),  # nothing was suggested
-        (Cell(0.5, 2, False, manual=0.5, comment='you write "chain: 1"'), suggested(2.0, 1.0), 0.0),  # a quotation
+        (1.5, "", suggested(1.5, 0.0), 0.0),  # a person let the suggestion stand
+        (1.0, "", suggested(1.5, 0.0), 0.5),  # a person gave other points
+        (0.5, "", suggested(2.0, 1.0), 0.0),
+        (1.5, "fine, but chain: 0", suggested(2.0, 1.0), 0.0),
+        (0.5, "Chain：1", suggested(2.0, 0.0), 1.0),
+        (1.5, "", suggested(None, 1.0), 0.5),  # nothing was suggested
     ],
 )
-def test_a_persons_word_on_the_chain_wins(cell: Cell, suggestion: Suggested, chain: float) -> None:
-    found = verdict(q1_answer=cell)
-    found.suggestions["q1_answer"] = suggestion
-    assert found.chain("q1") == chain
+def test_a_persons_word_on_the_chain_wins(points: float, comment: str, suggestion: Suggested, chain: float) -> None:
+    assert _chain(points, comment, asdict(suggestion), None) == chain
 
 
-def test_a_veto_stands_until_a_person_gives_points() -> None:
+def test_a_comment_added_later_leaves_the_chain_as_it_was_unless_it_speaks_of_it() -> None:
+    before, rubric_since = decided(1.5, 1.0), asdict(suggested(1.5, 0.0))
+    assert _chain(1.5, "well told", rubric_since, before) == 1.0
+    assert _chain(1.5, "well told, chain: 0.5", rubric_since, before) == 0.5
+    assert _chain(1.5, "well told", rubric_since, decided(1.5, 1.0, comment="chain: 1")) == 0.0, "taken back"
+    assert _chain(1.0, "well told", rubric_since, before) == 0.5, "other points"
+
+
+def test_the_suggested_chain_counts_until_a_person_decides_and_never_after() -> None:
+    found = verdict(q1_answer=Cell(1.5, 2, True))
+    found.suggestions["q1_answer"] = suggested(1.5, 0.5)
+    assert found.chain("q1") == 0.5
+    found.cells["q1_answer"] = read(1.5, chain=1.0)
+    found.suggestions["q1_answer"] = suggested(1.5, 0.0)
+    assert found.chain("q1") == 1.0 and found.passed
+
+
+def test_a_veto_stands_until_a_person_gives_points_and_the_persons_stays() -> None:
     for cell, stands in (
         (Cell(0, 2, True), True),
-        (Cell(0, 2, False, manual=0.0), True),
-        (Cell(1.5, 2, False, manual=1.5), False),
+        (read(0.0, chain=0.0, veto="peak_as_production"), True),
+        (read(0.0, chain=0.0), False),  # nothing was suggested when they read it
+        (read(1.5, chain=1.0), False),
     ):
         found = verdict(q2_answer=cell)
         found.suggestions["q2_answer"] = suggested(0.0, 1.0, "peak_as_production")
@@ -164,7 +192,7 @@ def test_the_table_says_how_late_it_was_and_what_that_cost(tmp_path: Path) -> No
     assert [(row["total"], row["late"], row["penalty"]) for row in rows] == [("8", "1.6", "2"), ("10", "0", "0")]
 
 
-@pytest.mark.parametrize("change", [{"reason": "an archive"}, {"outdated": True}])
+@pytest.mark.parametrize("change", [{"reason": "an archive"}, {"outdated": OUTDATED}])
 def test_points_of_anything_but_what_was_handed_in_are_never_final(change: dict[str, Any], tmp_path: Path) -> None:
     found = replace(verdict(), **change)
     assert verdict().final and not found.final
@@ -177,7 +205,7 @@ def test_points_of_anything_but_what_was_handed_in_are_never_final(change: dict[
 def test_final_points_ask_for_everybody_who_handed_in_unless_left_out() -> None:
     nothing = Verdict("absent", reason="nothing was handed in", folder=False)
     failed, unread = Verdict("bob", reason="an archive"), replace(verdict(q1_answer=Cell(1, 2, True)), student="cy")
-    changed = replace(verdict(), student="dan", outdated=True)
+    changed = replace(verdict(), student="dan", outdated=OUTDATED)
     told = open_ends([verdict(), nothing, failed, unread, changed])
     assert told[:2] == ["bob (an archive)", "cy (unread: q1)"]
     assert len(told) == 3 and told[2].startswith("dan (the files, tests or rubrics changed")
@@ -257,7 +285,7 @@ def test_feedback_and_report_escape_what_they_quote(tmp_path: Path) -> None:
         notes=(Note("flagged", evil, evil, evil, kept=evil, other=evil),),
     )
     found.told = {"plan_main_path": [evil]}
-    found.cells["q1_answer"] = Cell(0, 2, False, manual=0.0, comment=f"{evil} [x](javascript:alert(1))")
+    found.cells["q1_answer"] = read(0.0, comment=f"{evil} [x](javascript:alert(1))")
     for edition in EDITIONS:
         found.edition = edition
         page = page_of(found, LESSON)

@@ -14,7 +14,7 @@ from playwright.sync_api import Page, expect
 
 from autograder.classroom.classroom import Classroom, grade_class
 from autograder.classroom.demo import LESSON, create
-from autograder.gradebook.verdict import verdicts
+from autograder.classroom.workers import Workers
 from autograder.paths import CLONE
 from autograder.reports import report
 from tests.browser.jupyterlab import TOKEN, browser_page, jupyterlab
@@ -103,7 +103,7 @@ def room(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Classroom]:
         for other in room.submitted.glob("*/*/*.ipynb"):
             if other.stem not in (NOTEBOOK, READ, FINDING):
                 other.unlink()
-        assert not [row.reason for row in grade_class(room, jobs=2) if row.reason]
+        assert not [row.reason for row in grade_class(room, Workers(2)) if row.reason]
         yield room
 
 
@@ -185,7 +185,7 @@ def test_a_suggestion_is_seen_and_overridden_and_the_total_follows_and_survives_
     assert grades(room, "honest", READ)["q2_answer"] == (given, None, False)
     assert total(page, "honest") == rest + given
 
-    assert not [row.reason for row in grade_class(room, jobs=2, force=True) if row.reason]
+    assert not [row.reason for row in grade_class(room, Workers(2), force=True) if row.reason]
     assert grades(room, "honest", READ)["q2_answer"] == (given, None, False)
     opened(page, room, "honest", READ)
     assert float(page.locator("#q2_answer").input_value()) == given
@@ -195,7 +195,7 @@ def test_a_suggestion_is_seen_and_overridden_and_the_total_follows_and_survives_
 
 def test_full_credit_confirms_the_findings_and_no_credit_does_not(page: Page, room: Classroom) -> None:
     def confirmed() -> bool:
-        [honest] = [verdict for verdict in verdicts(room) if verdict.student == "honest"]
+        [honest] = [verdict for verdict in room.verdicts() if verdict.student == "honest"]
         assert "findings" not in [part.name for part in honest.waits]
         return honest.confirmed
 
@@ -240,7 +240,7 @@ def test_the_graded_notebook_on_disk_is_text_whoever_shows_it(room: Classroom) -
 
 
 def test_feedback_and_report_show_what_the_student_wrote_as_text(page: Page, room: Classroom, tmp_path: Path) -> None:
-    report.write(room, tmp_path)
+    report.write(room, room.verdicts(), tmp_path)
     page.unroute_all()
     for path in (tmp_path / "report.html", tmp_path / "feedback" / "hostile" / "feedback.html"):
         page.goto(path.as_uri())

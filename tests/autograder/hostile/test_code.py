@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from autograder.classroom.classroom import Row
+from autograder.classroom.worker import Row
 from tests.autograder.hostile.cases import Case, code_cases, hand_in
 from tests.autograder.room import Room
 from tests.processes import still_running

@@ -12,10 +12,10 @@ import nbformat
 from nbformat import NotebookNode
 from nbgrader import utils
 
-from autograder.classroom.submission import executed_with
 from autograder.intake.intake import Taken, intake
 from autograder.paths import CLONE
 from autograder.release.course import edition_of
+from autograder.running.cells import execute_notebook
 from tests.autograder.classroom import LESSON, MAPPING, NOTEBOOK, planner, read
 
 PLANNER = planner(read(CLONE / "course" / "en" / LESSON / f"{NOTEBOOK}.ipynb"))
@@ -121,7 +121,7 @@ def _is_run(cell: NotebookNode) -> bool:
 
 def _executed(notebook: NotebookNode) -> dict[str, float]:
     master: Any = nbformat.from_dict(json.loads(_master()))  # type: ignore[no-untyped-call]
-    executed, _ = executed_with(master, notebook)
+    executed = execute_notebook(master, notebook)
     found = {}
     for cell in master.cells:
         if cell.cell_type == "code" and utils.is_grade(cell):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from autograder.classroom.classroom import Row
+from autograder.classroom.worker import Row
 from tests.autograder.classroom import NOTEBOOK
 from tests.autograder.intake.broken import (
     Break,
