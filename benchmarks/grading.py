@@ -20,12 +20,12 @@ from typing import Any
 from nbgrader.apps import NbGraderAPI
 from nbgrader.converters import Autograde
 
-from autograder.classroom import demo
+from autograder.classroom import demo, demo_files
 from autograder.classroom.classroom import Classroom, clone_config, grade_class
 from autograder.classroom.workers import Workers
 from minivllm.bench.machine import where_and_when
 
-LESSON = demo.LESSON
+LESSON = demo_files.LESSON
 
 
 def time_ours(room: Classroom, jobs: int) -> tuple[float, int]:

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import nbformat
 import yaml
-from nbformat import NotebookNode
 
-from autograder.classroom.demo_files import DAMAGES, GRADED, LESSON, answered, leave_blank
 from autograder.classroom.classroom import Classroom, clone_config
+from autograder.classroom.demo_files import DAMAGES, GRADED, LESSON, answered, leave_blank
 from autograder.paths import CLONE, EDITIONS
 from autograder.release.course import build
 from autograder.release.publish import enter_gradebook

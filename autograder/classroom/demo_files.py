@@ -100,7 +100,8 @@ def newer_python(folder: Path) -> None:
 
 
 def own_module(folder: Path) -> None:
-    (folder / "helpers.py").write_text("def gap(request):\n    return request['total_with_spec'] - request['computed']\n")
+    gap = "def gap(request):\n    return request['total_with_spec'] - request['computed']\n"
+    (folder / "helpers.py").write_text(gap)
 
     def use(cell: NotebookNode) -> list[NotebookNode]:
         if _grade_id(cell) == "unified_token_plan":

@@ -1,4 +1,4 @@
-"""The process of one submission: looks at it, grades it if it has changed, and enters it. Nothing of it outlives a kill.
+"""The process of one submission: looks at it, grades it if it has changed, and enters it, whole or not at all.
 
 The class's own process never reads what a student made; what comes back to it is a short `Row`.
 """
@@ -62,7 +62,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Task:
-    """A submission to be graded, or with `only_look` to be looked at. `release` is the digest of the released lesson."""
+    """A submission to be graded, or with `only_look` to be looked at; `release` is the released lesson's digest."""
 
     book: Book
     student: str

@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from autograder.classroom import demo
+from autograder.classroom import demo, demo_files
 from autograder.classroom.classroom import Classroom, grade_class
-from autograder.classroom.demo import LESSON, create
+from autograder.classroom.demo import create
+from autograder.classroom.demo_files import LESSON
 from autograder.classroom.workers import Workers
 from autograder.gradebook.verdict import Verdict
 from autograder.judging import suggestions
@@ -67,8 +68,8 @@ def test_the_suggestion_is_in_the_gradebook_in_the_students_language_and_still_w
             continue
         text = next(
             cell.source
-            for name in demo.GRADED
-            for cell in demo.answered(name, language).cells
+            for name in demo_files.GRADED
+            for cell in demo_files.answered(name, language).cells
             if cell.metadata.get("nbgrader", {}).get("grade_id") == grade_id
         )
         expected = score(question, text)
@@ -104,8 +105,8 @@ def test_what_a_student_wrote_cannot_leave_the_comment_as_html() -> None:
 
 
 def test_a_notebook_tells_its_language() -> None:
-    assert language_of(demo.answered("2-prefix-match", "en")) == "en"
-    assert language_of(demo.answered("2-prefix-match", "zh")) == "zh"
+    assert language_of(demo_files.answered("2-prefix-match", "en")) == "en"
+    assert language_of(demo_files.answered("2-prefix-match", "zh")) == "zh"
 
 
 def test_nothing_is_final_before_a_person_has_read_it_and_then_it_is_and_stays(room: Classroom) -> None:

@@ -13,7 +13,8 @@ from nbgrader.apps import NbGraderAPI
 from playwright.sync_api import Page, expect
 
 from autograder.classroom.classroom import Classroom, grade_class
-from autograder.classroom.demo import LESSON, create
+from autograder.classroom.demo import create
+from autograder.classroom.demo_files import LESSON
 from autograder.classroom.workers import Workers
 from autograder.paths import CLONE
 from autograder.reports import report

@@ -259,9 +259,7 @@ def test_nothing_behind_a_link_is_copied(graded: tuple[Room, dict[str, Row], Any
     assert room.root / "class" / "gradebook.db" in made and any(path.suffix == ".ipynb" for path in made)
     for path in made:
         assert not path.is_symlink()
-        assert not path.is_file() or (
-            b"root:x:0" not in path.read_bytes() and CANARY.encode() not in path.read_bytes()
-        )
+        assert not path.is_file() or (b"root:x:0" not in path.read_bytes() and CANARY.encode() not in path.read_bytes())
 
 
 def _write(folder: Path, notebook: Any) -> Points:
