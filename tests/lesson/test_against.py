@@ -13,9 +13,9 @@ from minivllm.core.kv_cache_manager import KVCacheBlocks, KVCacheManager
 from minivllm.core.sched.scheduler import Scheduler
 from minivllm.core.single_type_kv_cache_manager import cdiv
 from minivllm.lesson import Arrival, Load, ______, against_vllm, record, record_with
-from minivllm.lesson.errors import LessonError
-from minivllm.lesson.in_engine.against import TRACES, Verdict, compare
-from minivllm.lesson.views.cost import cost
+from minivllm.lesson.against.compare import TRACES, Verdict, compare
+from minivllm.lesson.common.cost import cost
+from minivllm.lesson.common.errors import LessonError
 from minivllm.observe.replay import TraceError, find_traces, load_trace, replay_trace
 from minivllm.request import Request
 from tests.lesson.right_answers import preempt, select_victim
@@ -93,7 +93,7 @@ def test_they_travel_in_the_wheel(tmp_path: Path) -> None:
     subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
     (wheel,) = tmp_path.glob("*.whl")
     names = zipfile.ZipFile(wheel).namelist()
-    assert [name for name in TRACES if f"minivllm/lesson/in_engine/traces/{name}.json.gz" not in names] == []
+    assert [name for name in TRACES if f"minivllm/lesson/against/traces/{name}.json.gz" not in names] == []
 
 
 def test_they_are_small_and_were_made_by_the_version_that_the_course_teaches() -> None:

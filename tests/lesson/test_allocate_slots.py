@@ -26,12 +26,12 @@ from minivllm.lesson import (
     run_slots,
     watch_tables,
 )
-from minivllm.lesson.errors import LessonError
-from minivllm.lesson.in_engine.slots import LOADS
-from minivllm.lesson.practice.slot_states import ASKING, LEAVING
-from minivllm.lesson.questions import QUESTIONS, slots_gates
-from minivllm.lesson.questions import allocate_slots as questions
-from minivllm.lesson.views.regions import PoolView
+from minivllm.lesson.allocate_slots import gate_questions, questions
+from minivllm.lesson.allocate_slots.in_engine import LOADS
+from minivllm.lesson.allocate_slots.regions import PoolView
+from minivllm.lesson.allocate_slots.slot_states import ASKING, LEAVING
+from minivllm.lesson.common.errors import LessonError
+from minivllm.lesson.predictions import QUESTIONS
 from tests.lesson.notebooks import code_cells, execute, printed, prose, released, solved, source
 
 NAME = "3-allocate-slots"
@@ -284,7 +284,7 @@ def test_a_reader_may_run_a_load_of_ones_own_and_an_unknown_or_hybrid_one_is_ref
     with pytest.raises(LessonError, match="there is no load 'shared'; the loads are sharing, pressure"):
         run_slots(slots(), freeing(), "shared")
     with pytest.raises(LessonError, match="this load has 2 KV cache groups"):
-        record_slots(slots(), freeing(), slots_gates.HYBRID)
+        record_slots(slots(), freeing(), gate_questions.HYBRID)
 
 
 def test_a_run_of_ones_own_functions_is_recorded_step_by_step(capsys: pytest.CaptureFixture[str]) -> None:
@@ -354,7 +354,7 @@ def test_a_free_queue_whose_links_run_in_a_circle_is_not_walked_for_ever_and_is_
 
 
 def test_tables_show_one_column_a_group_and_null_blocks_left_of_the_window() -> None:
-    shown = watch_tables(slots_gates.HYBRID)
+    shown = watch_tables(gate_questions.HYBRID)
     assert [column for column in shown.columns if "group" in column] == ["block table, group 0", "block table, group 1"]
     assert shown.rows[1][5].split()[:3] == ["0", "0", "0"]  # type: ignore[attr-defined]
 
@@ -389,11 +389,11 @@ def test_the_released_notebook_asks_for_every_blank_and_goes_on(tmp_path: Path) 
         ("blocks_of_a_hit", {questions.HIT.arrivals[1].prompt, questions.HIT.arrivals[1].shared}),
         ("lookahead", {questions.LOOKAHEAD.arrivals[0].prompt, 4}),
         ("refused", {questions.REFUSED.blocks - 1, questions.REFUSED.arrivals[2].prompt, 8}),
-        ("watermark", {slots_gates.WATERMARK.blocks, 10, 9, 4, 15}),
-        ("full_sequence_gate", {slots_gates.GATE.blocks - 1, slots_gates.GATE.budget, slots_gates.GATE.arrivals[1].prompt}),
-        ("gate_reserves_nothing", {slots_gates.RESERVE.blocks - 1, slots_gates.RESERVE.budget, 8, 24, 20}),
-        ("gate_and_decode", {slots_gates.DECODES.blocks - 1, slots_gates.DECODES.arrivals[0].prompt, 4}),
-        ("window_blocks", {slots_gates.HYBRID.arrivals[0].prompt, 8, 41}),
+        ("watermark", {gate_questions.WATERMARK.blocks, 10, 9, 4, 15}),
+        ("full_sequence_gate", {gate_questions.GATE.blocks - 1, gate_questions.GATE.budget, gate_questions.GATE.arrivals[1].prompt}),
+        ("gate_reserves_nothing", {gate_questions.RESERVE.blocks - 1, gate_questions.RESERVE.budget, 8, 24, 20}),
+        ("gate_and_decode", {gate_questions.DECODES.blocks - 1, gate_questions.DECODES.arrivals[0].prompt, 4}),
+        ("window_blocks", {gate_questions.HYBRID.arrivals[0].prompt, 8, 41}),
     ],
 )  # fmt: skip
 def test_the_prose_before_a_prediction_gives_the_numbers_of_its_load(question: str, numbers: set[int]) -> None:
@@ -410,7 +410,7 @@ def test_numbers_in_the_explanations_are_the_engines() -> None:
     assert queue in english and queue in chinese
     assert QUESTIONS["refused"].answer().why["free blocks"].startswith("5 blocks would leave the queue")
     assert "It needs 5 blocks out of the queue" in english and "它要从队列里拿走 5 个块" in chinese
-    held = {len([b for b in str(row[5]).split() if b != "0"]) for row in watch_tables(slots_gates.HYBRID).rows[1:]}
+    held = {len([b for b in str(row[5]).split() if b != "0"]) for row in watch_tables(gate_questions.HYBRID).rows[1:]}
     assert held == {2, 3} and "it holds 2 or 3 blocks" in english and "它只持有 2 或 3 个块" in chinese
     default = SchedulerConfig()
     assert (default.watermark, default.scheduler_reserve_full_isl) == (0.0, True)
@@ -421,10 +421,11 @@ def test_what_the_change_it_cells_ask_for_can_be_found() -> None:
     admitted = [
         watermark
         for watermark in (0.25, 0.29, 0.3)
-        if "waiting" not in [row[2] for row in watch_tables(replace(slots_gates.WATERMARK, watermark=watermark)).rows]
+        if "waiting"
+        not in [row[2] for row in watch_tables(replace(gate_questions.WATERMARK, watermark=watermark)).rows]
     ]
     assert admitted == [0.25, 0.29]  # int(0.3 * 20) = 6 is the smallest that keeps B out
-    rows = {w: watch_tables(replace(slots_gates.RESERVE, watermark=w)).rows for w in (0.0, 0.3)}
+    rows = {w: watch_tables(replace(gate_questions.RESERVE, watermark=w)).rows for w in (0.0, 0.3)}
     assert "preempted" in [row[2] for row in rows[0.0]] and "preempted" not in [row[2] for row in rows[0.3]]
     assert rows[0.3][-1][0] > rows[0.0][-1][0]  # type: ignore[operator]
 
@@ -438,9 +439,9 @@ def test_the_loads_in_the_cells_are_those_of_the_questions() -> None:
     shown = [eval(code, names) for code in cells]
     expected = [
         questions.HIT,
-        replace(slots_gates.WATERMARK, watermark=0.3),
-        slots_gates.RESERVE,
-        replace(slots_gates.HYBRID, arrivals=[Arrival("A", prompt=20, max_tokens=12)]),
+        replace(gate_questions.WATERMARK, watermark=0.3),
+        gate_questions.RESERVE,
+        replace(gate_questions.HYBRID, arrivals=[Arrival("A", prompt=20, max_tokens=12)]),
     ]
     assert [(load.config, load.arrivals) for load in shown] == [(load.config, load.arrivals) for load in expected]
 

@@ -6,9 +6,11 @@ from pathlib import Path
 import pytest
 
 from minivllm.config import SchedulerConfig
-from minivllm.lesson.in_engine.planner import LOADS
-from minivllm.lesson.load import Arrival, Load, Run
-from minivllm.lesson.questions import QUESTIONS, budget_planner
+from minivllm.lesson.budget_planner import questions as budget_planner
+from minivllm.lesson.budget_planner.in_engine import LOADS
+from minivllm.lesson.common.load import Arrival, Load
+from minivllm.lesson.common.run import Run
+from minivllm.lesson.predictions import QUESTIONS
 from tests.lesson.notebooks import code_cells, execute, printed, prose, released, solved, source
 
 NAME = "1-budget-planner"

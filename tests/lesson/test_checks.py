@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from minivllm.lesson import ______, check
-from minivllm.lesson.checks import Wrong, call, call_on_copies
+from minivllm.lesson.common.checks import Wrong, call, call_on_copies
 from minivllm.lesson.outcome import BlankError
 
 

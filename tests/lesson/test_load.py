@@ -7,10 +7,10 @@ import pytest
 from minivllm.config import CacheConfig, EngineConfig, SchedulerConfig, SpeculativeConfig
 from minivllm.core.sched.scheduler import Scheduler
 from minivllm.lesson import Arrival, Load, gaps, watch_load, watch_step
-from minivllm.lesson.errors import LessonError
-from minivllm.lesson.load import Run
-from minivllm.lesson.watch import Step
-from minivllm.lesson.why import explain
+from minivllm.lesson.common.errors import LessonError
+from minivllm.lesson.common.run import Run
+from minivllm.lesson.common.watch import Step
+from minivllm.lesson.common.why import explain
 from minivllm.request import Request, SamplingParams
 
 

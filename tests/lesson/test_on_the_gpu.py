@@ -20,12 +20,13 @@ from traitlets.config import Config
 
 from autograder.paths import CLONE
 from autograder.release.course import configure, edition_of, write_notebook
-from minivllm.lesson.in_engine.kernels import run_in_engine
-from minivllm.lesson.measure import schedule as measure
-from minivllm.lesson.practice.kept_tokens import check_kept_tokens
-from minivllm.lesson.practice.prepare_inputs import check_prepare_inputs
-from minivllm.lesson.questions import QUESTIONS, on_the_gpu
-from minivllm.lesson.views.batch_step import batch_step
+from minivllm.lesson.on_the_gpu import measure
+from minivllm.lesson.on_the_gpu import questions as on_the_gpu
+from minivllm.lesson.on_the_gpu.batch_step import batch_step
+from minivllm.lesson.on_the_gpu.check_kept_tokens import check_kept_tokens
+from minivllm.lesson.on_the_gpu.check_prepare_inputs import check_prepare_inputs
+from minivllm.lesson.on_the_gpu.in_engine import run_in_engine
+from minivllm.lesson.predictions import QUESTIONS
 from tests.conftest import unavailable
 from tests.lesson.notebooks import LANGUAGES, code_cells, printed, prose, solved, source
 

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from minivllm.lesson import Arrival, Load, ______, run_planner
-from minivllm.lesson.errors import LessonError
-from minivllm.lesson.in_engine.planner import LOADS, compare
+from minivllm.lesson.budget_planner.in_engine import LOADS, compare
+from minivllm.lesson.common.errors import LessonError
 
 Requests = list[dict[str, Any]]
 Plan = tuple[dict[str, int], int]

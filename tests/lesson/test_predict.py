@@ -3,24 +3,22 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from html import escape
-from importlib import import_module
 
 import pytest
 
-from minivllm.lesson import ______, predict, settle
-from minivllm.lesson.errors import LessonError
-from minivllm.lesson.predict import Settlement
-from minivllm.lesson.question import Answer
-from minivllm.lesson.questions import QUESTIONS, budget_planner
+from minivllm.lesson import ______, predict, predictions, settle
+from minivllm.lesson.budget_planner import questions as budget_planner
+from minivllm.lesson.common.errors import LessonError
+from minivllm.lesson.common.question import Answer
+from minivllm.lesson.predictions import QUESTIONS, Settlement
 
-MODULE = import_module("minivllm.lesson.predict")  # the package's attribute of this name is the function
 WORKED = {"A": 4, "B": 4}
 NAMES = sorted(QUESTIONS)
 
 
 @pytest.fixture(autouse=True)
 def no_guesses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(MODULE, "_guesses", {})
+    monkeypatch.setattr(predictions, "_guesses", {})
 
 
 def test_settle_shows_guess_and_engine_side_by_side_with_the_rule(capsys: pytest.CaptureFixture[str]) -> None:
@@ -41,7 +39,7 @@ def test_settle_without_a_guess_asks_in_one_line_and_reveals_nothing(
     def not_asked() -> Answer:
         raise AssertionError("the engine ran before there was a guess")
 
-    monkeypatch.setattr(MODULE, "QUESTIONS", {name: replace(QUESTIONS[name], answer=not_asked)})
+    monkeypatch.setattr(predictions, "QUESTIONS", {name: replace(QUESTIONS[name], answer=not_asked)})
     settle(name)
     (line,) = capsys.readouterr().out.splitlines()
     assert line == QUESTIONS[name].request

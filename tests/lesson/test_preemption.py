@@ -9,9 +9,10 @@ import pytest
 
 from minivllm.core.sched.scheduler import Scheduler
 from minivllm.lesson import Arrival, Load, ______, check_preempt, check_select_victim, costs, record
-from minivllm.lesson.load import Run
-from minivllm.lesson.questions import QUESTIONS, preemption
-from minivllm.lesson.views.cost import Cost, cost
+from minivllm.lesson.common.cost import Cost, cost
+from minivllm.lesson.common.run import Run
+from minivllm.lesson.predictions import QUESTIONS
+from minivllm.lesson.preemption import questions as preemption
 from minivllm.request import Request, RequestStatus
 from tests.lesson.notebooks import LANGUAGES, code_cells, execute, printed, prose, solved, source
 from tests.lesson.right_answers import preempt, select_victim

@@ -20,10 +20,12 @@ from minivllm.lesson import (
     run_lookup,
     serve,
 )
-from minivllm.lesson.errors import LessonError
-from minivllm.lesson.in_engine.lookup import LOADS
-from minivllm.lesson.load import MAX_STEPS, Arrival, Load, Run
-from minivllm.lesson.questions import QUESTIONS, prefix_match
+from minivllm.lesson.common.errors import LessonError
+from minivllm.lesson.common.load import Arrival, Load
+from minivllm.lesson.common.run import MAX_STEPS, Run
+from minivllm.lesson.predictions import QUESTIONS
+from minivllm.lesson.prefix_match import questions as prefix_match
+from minivllm.lesson.prefix_match.in_engine import LOADS
 from minivllm.request import Request, SamplingParams
 from tests.lesson.notebooks import code_cells, prose, source
 
@@ -247,7 +249,7 @@ def test_a_request_that_finds_no_room_is_looked_up_again_with_the_same_result() 
 
 
 def _lookups(load: str) -> list[tuple[Any, ...]]:
-    from minivllm.lesson.in_engine.lookup import compare_lookups
+    from minivllm.lesson.prefix_match.in_engine import compare_lookups
 
     return [tuple(row) for row in compare_lookups(find_longest_cache_hit, max_cache_hit_length, LOADS[load]).rows]
 

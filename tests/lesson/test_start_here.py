@@ -13,15 +13,16 @@ import torch
 
 from minivllm.core.sched.scheduler import Scheduler
 from minivllm.engine.runner import kv_bytes_per_token
-from minivllm.lesson.errors import LessonError
-from minivllm.lesson.first_run import doctor, needs_weights, tiny_engine
-from minivllm.lesson.kv_bill import GIB, GPUS, MODELS, ModelShape
-from minivllm.lesson.load import Arrival, Load, Run, record
+from minivllm.kv_bill import GIB, GPUS, MODELS, ModelShape
+from minivllm.lesson.common.errors import LessonError
+from minivllm.lesson.common.load import Arrival, Load
+from minivllm.lesson.common.run import Run, record
 from minivllm.lesson.outcome import ______
-from minivllm.lesson.practice.call_map import call_graph, check_callers, check_owners
-from minivllm.lesson.practice.kv_bytes import check_kv_bytes_per_token
-from minivllm.lesson.questions import start_here
-from minivllm.lesson.views.call_record import FUNCTIONS, STATES, call_record
+from minivllm.lesson.start_here import questions as start_here
+from minivllm.lesson.start_here.call_record import FUNCTIONS, STATES, call_record
+from minivllm.lesson.start_here.check_call_map import call_graph, check_callers, check_owners
+from minivllm.lesson.start_here.check_kv_bytes import check_kv_bytes_per_token
+from minivllm.lesson.start_here.first_run import doctor, needs_weights, tiny_engine
 from minivllm.model.config import LlamaConfig
 from minivllm.model.errors import ModelError
 from tests.lesson.notebooks import LANGUAGES, code_cells, execute, printed, prose, solved, source

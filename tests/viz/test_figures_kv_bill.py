@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from IPython import display as ipython_display
 
-from minivllm.lesson.errors import LessonError
-from minivllm.lesson.kv_bill import GIB, MODELS
+from minivllm.kv_bill import GIB, MODELS
+from minivllm.lesson.common.errors import LessonError
 from minivllm.viz.figures import kv_bill
 from minivllm.viz.figures.kv_bill_sliders import KVBillSliders
 from tests.viz.pictures import assert_every_text_lies_inside, xs
