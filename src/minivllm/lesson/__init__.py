@@ -1,7 +1,7 @@
 """What the notebooks import, all of it by `from minivllm.lesson import *`.
 
 Each notebook has a folder: `questions.py` is what it lets readers predict, `check_*.py` judges their practice,
-`in_engine.py` runs their code in the engine, the other files are what it shows. `common/` serves all of them, `against/`
+`in_engine.py` runs their code in the engine, the other files are what it shows. `common/` serves them all, `against/`
 compares with recorded runs of vLLM; `outcome.py` and `encoding.py` carry values between a student's code and its tests.
 A folder sees `common/` and the folders of earlier notebooks.
 """
