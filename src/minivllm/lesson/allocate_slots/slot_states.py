@@ -85,10 +85,6 @@ class Situation:
         """The request's block table itself; an empty list of its own for a request that has none."""
         return self.manager.coordinator.single_type_managers[0].req_to_blocks.get(self.request.request_id, [])
 
-    @property
-    def table_ids(self) -> list[int]:
-        return [block.block_id for block in self.table]
-
     def allocate(self) -> list[int] | None:
         """What the engine's `allocate_slots` gives the request: ids of new blocks, or None."""
         blocks = self.manager.allocate_slots(

@@ -18,6 +18,7 @@ from minivllm.lesson.common.cost import cost
 from minivllm.lesson.common.errors import LessonError
 from minivllm.observe.replay import TraceError, find_traces, load_trace, replay_trace
 from minivllm.request import Request
+from tests.lesson.notebooks import BLANK
 from tests.lesson.right_answers import preempt, select_victim
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -285,7 +286,6 @@ def test_lost_outputs_are_told_at_once() -> None:
 
 
 UNFILLED: Any = ______
-BLANK = "the blank ______ is not filled in: replace every ______ by your own expression and run the cell again"
 
 
 @pytest.mark.parametrize(
