@@ -18,10 +18,9 @@ from minivllm.lesson.common.cost import cost
 from minivllm.lesson.common.errors import LessonError
 from minivllm.observe.replay import TraceError, find_traces, load_trace, replay_trace
 from minivllm.request import Request
-from tests.lesson.notebooks import BLANK
+from tests.lesson.notebooks import BLANK, ROOT
 from tests.lesson.right_answers import preempt, select_victim
 
-ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT / "tests" / "data" / "traces"
 PACKAGED = Path(compare.__code__.co_filename).with_name("traces")
 Piece = Callable[..., Any]
