@@ -20,7 +20,7 @@ from nbconvert import HTMLExporter
 
 from autograder.paths import EDITIONS
 from autograder.release.course import edition_of
-from minivllm.lesson.questions import QUESTIONS
+from minivllm.lesson.predictions import QUESTIONS
 
 ROOT = Path(__file__).resolve().parents[1]
 LESSON = "lesson-2"

@@ -2,4 +2,8 @@
 
 
 class MinivllmError(Exception):
-    """A command line shows the message alone, in one line."""
+    """A command line shows the message alone, in one line, and so does a notebook."""
+
+    def _render_traceback_(self) -> list[str]:
+        """IPython asks for this in place of a traceback."""
+        return [f"{type(self).__name__}: {self}"]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from minivllm.lesson.questions import QUESTIONS
+from minivllm.lesson.predictions import QUESTIONS
 from tests.browser.jupyterlab import NotebookPage, browser_page, jupyterlab
 from tests.lesson.notebooks import LANGUAGES, ROOT, source
 

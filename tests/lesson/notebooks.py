@@ -12,6 +12,8 @@ from tools.answers import filled
 ROOT = Path(__file__).resolve().parents[2]
 LANGUAGES = ("en", "zh")
 NAMES = sorted(path.stem for path in (ROOT / "solutions" / "lesson-2").glob("*.md"))
+BLANK = "the blank ______ is not filled in: replace every ______ by your own expression and run the cell again"
+"""What a check says to a cell that is as it was released."""
 Notebook = Any
 
 

@@ -4,14 +4,14 @@ import ast
 import json
 import re
 from collections import Counter
+from importlib import import_module
 from itertools import pairwise
 from typing import Any
 
 import jupytext
 import pytest
 
-from minivllm.lesson import questions
-from minivllm.lesson.questions import QUESTIONS
+from minivllm.lesson.predictions import QUESTIONS
 from tests.lesson.notebooks import LANGUAGES, NAMES, ROOT, code_cells, prose, released, solved, source
 
 LESSON = (
@@ -192,7 +192,7 @@ def test_the_first_code_cell_imports_the_lesson_as_a_set_up_cell(name: str) -> N
 
 @notebook
 def test_every_question_of_the_notebook_is_asked_once_settled_next_and_counted_in_the_head(name: str) -> None:
-    module = getattr(questions, name[2:].replace("-", "_"))
+    module = import_module(f"minivllm.lesson.{name[2:].replace('-', '_')}.questions")
     asked = called(name, "predict")
     assert sorted(asked) == sorted(question.name for question in module.QUESTIONS)
     starts = [cell.source.split(",")[0].removesuffix(")") for cell in source(name).cells if cell.cell_type == "code"]

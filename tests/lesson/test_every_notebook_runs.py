@@ -14,10 +14,9 @@ from typing import Any
 
 import pytest
 
-from tests.lesson.notebooks import NAMES, code_cells, execute, printed, released, solved, source
+from tests.lesson.notebooks import BLANK, NAMES, code_cells, execute, printed, released, solved, source
 
 LIMIT_SECONDS, LIMIT_OF_ALL = 180, 720
-BLANK = "the blank ______ is not filled in: replace every ______ by your own expression and run the cell again"
 
 Run = Callable[[str], tuple[Any, float]]
 

@@ -10,7 +10,7 @@ from minivllm.config import SpeculativeConfig
 from minivllm.core.sched.scheduler import Scheduler
 from minivllm.kv_cache_interface import FullAttentionSpec, KVCacheSpec, SlidingWindowSpec
 from minivllm.lesson import Arrival, Load, record
-from minivllm.lesson.load import Run
+from minivllm.lesson.common.run import Run
 from minivllm.observe.frame import Frame
 from minivllm.observe.recording import Recording
 from minivllm.observe.toy_model import DraftRule, ToyModel

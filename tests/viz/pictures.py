@@ -8,7 +8,8 @@ from matplotlib.colors import to_rgb
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from minivllm.lesson.load import Arrival, Load, record
+from minivllm.lesson.common.load import Arrival, Load
+from minivllm.lesson.common.run import record
 from minivllm.observe.recording import Recording
 from minivllm.viz.figures import Picture
 

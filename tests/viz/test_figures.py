@@ -5,7 +5,7 @@ from itertools import combinations
 import pytest
 
 from minivllm.lesson import Arrival, Load
-from minivllm.lesson.load import Run
+from minivllm.lesson.common.run import Run
 from minivllm.viz.figures import Bar, budget_figure, to_html
 
 WORKED = [

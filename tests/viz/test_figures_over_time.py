@@ -8,7 +8,8 @@ import pytest
 from matplotlib.patches import StepPatch
 
 from minivllm.core.sched.scheduler import Scheduler
-from minivllm.lesson.load import Arrival, Load, record
+from minivllm.lesson.common.load import Arrival, Load
+from minivllm.lesson.common.run import record
 from minivllm.observe.recording import Recording
 from minivllm.viz.figures import Picture, block_occupancy, budget_over_time, timeline
 from tests.viz.pictures import CROWDED, assert_every_text_lies_inside, assert_told_apart_without_colour, crowded, xs, ys

@@ -1,31 +1,36 @@
-"""What the notebooks import: predictions, checks, the view of a scheduler's step, and the driver for a planner."""
+"""What the notebooks import, all of it by `from minivllm.lesson import *`.
 
-from minivllm.lesson.checks import check
-from minivllm.lesson.first_run import doctor, needs_weights
-from minivllm.lesson.in_engine.against import against_vllm, record_with
-from minivllm.lesson.in_engine.kernels import run_in_engine
-from minivllm.lesson.in_engine.lookup import run_lookup
-from minivllm.lesson.in_engine.planner import run_planner
-from minivllm.lesson.in_engine.slots import record_slots, run_slots
-from minivllm.lesson.load import Arrival, Load, record, watch_load
-from minivllm.lesson.measure.drafts import measure_drafts
-from minivllm.lesson.measure.schedule import measure_block_sizes, measure_chunks, measure_prefix_hit, real_model
+Each notebook has a folder: `questions.py` is what it lets readers predict, `check_*.py` judges their practice,
+`in_engine.py` runs their code in the engine, the other files are what it shows. `common/` serves them all, `against/`
+compares with recorded runs of vLLM; `outcome.py` and `encoding.py` carry values between a student's code and its tests.
+A folder sees `common/` and the folders of earlier notebooks.
+"""
+
+from minivllm.lesson.against.compare import against_vllm, record_with
+from minivllm.lesson.allocate_slots.check_slots import (
+    check_allocate_slots,
+    check_free,
+    check_get_num_blocks_to_allocate,
+)
+from minivllm.lesson.allocate_slots.in_engine import record_slots, run_slots
+from minivllm.lesson.allocate_slots.regions import regions, watch_tables
+from minivllm.lesson.budget_planner.in_engine import run_planner
+from minivllm.lesson.common.checks import check
+from minivllm.lesson.common.cost import costs
+from minivllm.lesson.common.load import Arrival, Load
+from minivllm.lesson.common.run import record, watch_load
+from minivllm.lesson.common.watch import gaps, watch_step
+from minivllm.lesson.on_the_gpu.batch_step import batch_step
+from minivllm.lesson.on_the_gpu.check_cache_write import check_cache_write
+from minivllm.lesson.on_the_gpu.check_kept_tokens import check_kept_tokens
+from minivllm.lesson.on_the_gpu.check_paged_attention import check_paged_attention
+from minivllm.lesson.on_the_gpu.check_prepare_inputs import check_prepare_inputs
+from minivllm.lesson.on_the_gpu.in_engine import run_in_engine
+from minivllm.lesson.on_the_gpu.measure import measure_block_sizes, measure_chunks, measure_prefix_hit, real_model
+from minivllm.lesson.on_the_gpu.measure_drafts import measure_drafts
+from minivllm.lesson.on_the_gpu.triton_here import use_triton
 from minivllm.lesson.outcome import ______, door
-from minivllm.lesson.practice.block_hashes import check_hash_block_tokens, check_request_block_hasher
-from minivllm.lesson.practice.block_slots import check_allocate_slots, check_free, check_get_num_blocks_to_allocate
-from minivllm.lesson.practice.cache_hits import check_find_longest_cache_hit, check_max_cache_hit_length
-from minivllm.lesson.practice.cache_write import check_cache_write
-from minivllm.lesson.practice.call_map import call_graph, check_callers, check_owners
-from minivllm.lesson.practice.kept_tokens import check_kept_tokens
-from minivllm.lesson.practice.kv_bytes import check_kv_bytes_per_token
-from minivllm.lesson.practice.paged_attention import check_paged_attention
-from minivllm.lesson.practice.preemption import check_preempt, check_select_victim
-from minivllm.lesson.practice.prepare_inputs import check_prepare_inputs
-from minivllm.lesson.predict import predict, settle
-from minivllm.lesson.triton_here import use_triton
-from minivllm.lesson.views.batch_step import batch_step
-from minivllm.lesson.views.cost import costs
-from minivllm.lesson.views.pictures import (
+from minivllm.lesson.pictures import (
     block_occupancy,
     budget_over_time,
     kv_bill,
@@ -34,9 +39,15 @@ from minivllm.lesson.views.pictures import (
     schedule_flow,
     timeline,
 )
-from minivllm.lesson.views.prefix_cache import hash_chain, prefix_cache, serve
-from minivllm.lesson.views.regions import regions, watch_tables
-from minivllm.lesson.watch import gaps, watch_step
+from minivllm.lesson.predictions import predict, settle
+from minivllm.lesson.preemption.check_preemption import check_preempt, check_select_victim
+from minivllm.lesson.prefix_match.check_block_hashes import check_hash_block_tokens, check_request_block_hasher
+from minivllm.lesson.prefix_match.check_cache_hits import check_find_longest_cache_hit, check_max_cache_hit_length
+from minivllm.lesson.prefix_match.in_engine import run_lookup
+from minivllm.lesson.prefix_match.prefix_cache import hash_chain, prefix_cache, serve
+from minivllm.lesson.start_here.check_call_map import call_graph, check_callers, check_owners
+from minivllm.lesson.start_here.check_kv_bytes import check_kv_bytes_per_token
+from minivllm.lesson.start_here.first_run import doctor, needs_weights
 from minivllm.viz.player import play
 
 __all__ = [

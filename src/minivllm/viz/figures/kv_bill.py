@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from minivllm.lesson.kv_bill import GIB, GPUS, ModelShape, shape_of
+from minivllm.kv_bill import GIB, GPUS, ModelShape, shape_of
 from minivllm.viz.figures.picture import WIDTH, Picture, no_frame
 
 K = 1024
@@ -25,13 +25,13 @@ def kv_bill(
     The same lines twice: straight on linear axes, of slope 1 on logarithmic ones.
 
     Args:
-        model: a name in minivllm.lesson.kv_bill.MODELS.
+        model: a name in minivllm.kv_bill.MODELS.
         dtype: of the KV cache; the weights stay at two bytes a parameter.
         concurrency: requests at once; up to four numbers.
         at: a point to mark, as (tokens of context, requests).
 
     Raises:
-        LessonError: the model or the dtype is unknown.
+        KVBillError: the model or the dtype is unknown.
         ValueError: `concurrency` holds no number, more than four, or one below 1.
     """
     shape = shape_of(model)

@@ -6,7 +6,7 @@ from typing import Any
 
 import ipywidgets as widgets
 
-from minivllm.lesson.kv_bill import DTYPE_BYTES, GIB, GPUS, MODELS
+from minivllm.kv_bill import DTYPE_BYTES, GIB, GPUS, MODELS
 from minivllm.viz.display import display_widget
 from minivllm.viz.figures.kv_bill import K, kv_bill
 from minivllm.viz.figures.picture import Picture, to_html

@@ -1,0 +1,1 @@
+"""1-budget-planner: a planner beside the real scheduler."""

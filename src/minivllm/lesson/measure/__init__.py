@@ -1,1 +1,0 @@
-"""Claims about performance, measured on the real model."""

@@ -1,0 +1,1 @@
+"""4-preemption: who is preempted, what is kept and what is lost."""

@@ -1,0 +1,1 @@
+"""2-prefix-match: hash chains, hits, and what is evicted first."""

@@ -1,1 +1,0 @@
-"""What a notebook looks at: state copied out of live objects, and pictures of it."""
