@@ -53,10 +53,8 @@ def commands(guide: str) -> Iterator[str]:
     blocks = re.findall(r"^```bash\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL)
     for line in "".join(blocks).splitlines():
         yield from filter(None, (part.strip() for part in line.partition(" #")[0].split("&&")))
-    for said in re.findall(
-        r"`((?:python -m autograder|nbgrader|minivllm|make) [^`]+)`", re.sub(r"(?s)```.*?```", "", text)
-    ):
-        yield said
+    inline = re.sub(r"(?s)```.*?```", "", text)
+    yield from re.findall(r"`((?:python -m autograder|nbgrader|minivllm|make) [^`]+)`", inline)
 
 
 @pytest.mark.parametrize("guide", GUIDES)
