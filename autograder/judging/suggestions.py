@@ -15,7 +15,7 @@ from nbformat import NotebookNode
 from nbgrader import utils
 
 from autograder.intake.harmless import harmless
-from autograder.judging.rubric import findings
+from autograder.judging.rubric import copied, findings
 from autograder.judging.rubric.scorer import score
 
 FINDINGS = "findings"
@@ -47,7 +47,9 @@ class Suggested:
     def of(cls, question: str, text: str, language: str) -> Suggested:
         """`question` is Q1, Q2, Q3, or `FINDINGS`, for which points are not suggested."""
         if question == FINDINGS:
-            return cls(None, 0.0, None, 0.0, "", harmless(findings.find(text).comment(language)), digest(text))
+            source = copied.find(text)
+            told = [findings.find(text).comment(language), *([source.says[language]] if source else [])]
+            return cls(None, 0.0, None, 0.0, "", harmless("\n".join(told)), digest(text))
         found = score(question, text)
         sure = (UNSURE if found.abstains else SURE)[language].format(confidence=found.confidence)
         comment = harmless(f"{found.comment(language)}\n\n{sure}")

@@ -19,10 +19,12 @@ from autograder.judging.rubric.points import QUESTIONS
 from autograder.judging.rubric.rubric import load
 from autograder.paths import CLONE, SOLUTIONS
 
-MOST, NEARLY_ALL = 0.45, 0.8
+MOST, NEARLY_ALL = 0.5, 0.8
 """Share of an answer; from here on it is the course's. Of a short one it has to be nearly all."""
 SHORTEST, SHORT = 12, 25
 """Words and Chinese characters; what is shorter may agree by chance."""
+MANY_PHRASES = 4
+"""Of the comments on answers; an answer of the student's own meets one or two of them by chance."""
 WORDS, CHARACTERS = 4, 7
 """Of a shingle: of English words alone, and of words and Chinese characters."""
 _TOKEN = re.compile(r"[a-z0-9_]+|[\u3400-\u9fff]")
@@ -64,8 +66,18 @@ def find(text: str) -> Copied | None:
             covered[start : start + len(shingle)] = [True] * len(shingle)
             places[where] += 1
     share = sum(covered) / len(tokens)
-    enough = MOST if len(tokens) >= SHORT else NEARLY_ALL
-    return Copied(share, places.most_common(1)[0][0]) if share >= enough else None
+    if share >= (MOST if len(tokens) >= SHORT else NEARLY_ALL):
+        return Copied(share, places.most_common(1)[0][0])
+    return _of_comments(tokens)
+
+
+def _of_comments(tokens: Sequence[str]) -> Copied | None:
+    """What comments on answers say is missing, one after the other."""
+    text = f" {' '.join(tokens)} "
+    told = [phrase for phrase in _phrases() if f" {' '.join(phrase)} " in text]
+    if len(told) < MANY_PHRASES:
+        return None
+    return Copied(min(1.0, sum(map(len, told)) / len(tokens)), "the comments on answers")
 
 
 def _tokens(text: str) -> list[str]:
@@ -86,7 +98,8 @@ def _shingles(tokens: Sequence[str]) -> Iterator[tuple[int, tuple[str, ...]]]:
 @cache
 def _index() -> dict[tuple[str, ...], str]:
     """The place of every shingle of the course. A model answer comes after the prose that it repeats."""
-    texts = [*_lessons(), *_quotes(), ("the glossary", (CLONE / "docs" / "glossary.md").read_text(encoding="utf-8"))]
+    glossary = (CLONE / "docs" / "glossary.md").read_text(encoding="utf-8")
+    texts = [*_lessons(), *_quotes(), ("the glossary", glossary)]
     index: dict[tuple[str, ...], str] = {}
     for where, text in texts:
         for line in text.splitlines():
@@ -96,6 +109,13 @@ def _index() -> dict[tuple[str, ...], str]:
         for _, shingle in _shingles(_tokens(text)):
             index.pop(shingle, None)
     return index
+
+
+@cache
+def _phrases() -> frozenset[tuple[str, ...]]:
+    parts = [part for question in QUESTIONS for of in load(question).dimensions.values() for part in of.parts.values()]
+    phrases = {tuple(_tokens(say)) for part in parts for say in part.says.values()}
+    return frozenset(phrase for phrase in phrases if len(phrase) >= 3)
 
 
 def _lessons() -> Iterator[tuple[str, str]]:

@@ -34,6 +34,8 @@ _MARKS = {
 _MARK = re.compile("|".join(f"(?P<{name}>{mark})" for name, mark in _MARKS.items()))
 _WORD = re.compile(r"[a-z_][\w.]*|[\u3400-\u9fff]|\d+|[-+]=|[<>=]|(?<=\w) ?- ?(?=\w)", re.ASCII)
 _OPERATORS = frozenset(("<", ">", "-=", "+=", "=", "-"))
+_NEVER_ALONE = frozenset(("arrow", "bar", "equals", "and", "because", "so", "or", "dash"))
+"""Marks that no text of some length uses and hardly any other."""
 _ARTICLES = frozenset(("the", "a", "an"))
 _RELATING = re.compile(
     r"to|in|on|at|by|for|with|from|into|as|than|is|are|was|were|be|been|being|has|have|had|"
@@ -95,8 +97,9 @@ def is_list(text: str) -> bool:
         return False
     if len(_CHANCE.findall(read)) >= 3 or max(len(piece.words) for piece in pieces) > _ENDLESS:
         return True
-    words = sum(piece.weigh(frozenset())[0] for piece in pieces)
-    if words > 2 * _LONG_ENOUGH and words / len(pieces) > _LONG_ENOUGH:
+    words, relating = (sum(of) for of in zip(*(piece.weigh(frozenset()) for piece in pieces), strict=True))
+    most = _LONG_ENOUGH if relating > 0.2 * words else 0.75 * _LONG_ENOUGH
+    if words > 2 * _LONG_ENOUGH and words / len(pieces) > most:
         return True
     windows = [pieces[at : at + _WINDOW] for at in range(len(pieces) - _WINDOW + 1)]
     return any(_lists(window) for window in (pieces, *windows))
@@ -123,7 +126,8 @@ def _lists(pieces: Sequence[_Piece]) -> bool:
         return False
     relating = sum(weight for _, weight in weights) / words
     bare = sum(n for n, relates in weights if not relates or (n >= 10 and relates / n < 0.2)) / words
-    one_mark = Counter(piece.mark for piece in pieces).most_common(1)[0][1] / len(pieces)
-    if bare - relating > 0.25 and one_mark > 0.6:
+    mark, times = Counter(piece.mark for piece in pieces).most_common(1)[0]
+    one_mark = times > 0.6 * len(pieces)
+    if one_mark and (bare - relating > 0.25 or (mark in _NEVER_ALONE and times >= 8)):
         return True
     return words > _LONG_ENOUGH and (bare - relating > 0.57 or relating < 0.09)
