@@ -34,8 +34,7 @@ def tokens(call: Call) -> None:
         for kind, computed, total, budget in (("long", 0, size, 3), ("old", size, size + 5, size)):
             _check(call, ([req(f"{kind}{size}", status, computed, total)], budget))
         for kind, total, budget in (("whole", size + 7, size + 4), ("cut", 2 * size, size)):
-            case = [req(f"{kind}{size}", status, 7, total)], budget
-            if not _check_many_tokens(call, case):
+            if not _check_many_tokens(call, ([req(f"{kind}{size}", status, 7, total)], budget)):
                 return
     for case in _large_steps(random.Random(42)):
         if not _check_many_tokens(call, case):
@@ -84,8 +83,8 @@ def _check_many_tokens(call: Call, case: Case) -> bool:
     """Whether it got through; False where a right version may not."""
     try:
         outcome = _ask(call, case)
-    except NoAnswer as error:
-        if "took longer" in str(error) and case[1] >= SLOW:
+    except NoAnswer as late:
+        if "took longer" in str(late) and case[1] >= SLOW:
             return False
         raise
     error = outcome.error
