@@ -15,7 +15,7 @@ from nbformat import NotebookNode
 from nbgrader import utils
 
 from autograder.intake.harmless import harmless
-from autograder.judging.rubric import findings
+from autograder.judging.rubric import copied, findings
 from autograder.judging.rubric.scorer import score
 
 FINDINGS = "findings"
@@ -48,7 +48,8 @@ class Suggested:
     def of(cls, question: str, text: str, language: str) -> Suggested:
         """`question` is Q1, Q2, Q3, or `FINDINGS`, for which points are not suggested."""
         if question == FINDINGS:
-            told = findings.find(text).comment(language)
+            source = copied.find(text)
+            told = "\n".join([findings.find(text).comment(language), *([source.says[language]] if source else [])])
             return cls(None, 0.0, None, 0.0, "", harmless(told), _why(told))
         found = score(question, text)
         told = found.comment(language)

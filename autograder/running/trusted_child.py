@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 import asyncio
+import contextlib
 import importlib.util
 import inspect
 import json
@@ -27,7 +28,16 @@ MEMORY = 2 << 30  # bytes of one process; not of its address space, most of whic
 FILE_SIZE = 32 << 20  # bytes
 FILES = 256  # open at a time
 WATCHED_EVENTS = ("open", "os.listdir", "os.scandir", "sqlite3.connect")
-ANSWERS = re.compile(r"autograder|solutions|gradebook|\bnbgrader\b|build/source|/reference/")
+ANSWERS = re.compile(r"autograder|solutions|gradebook|\bnbgrader\b|build/source")
+LISTINGS = ("os.listdir", "os.scandir", "os.walk", "glob.glob", "pathlib.Path.glob", "pathlib.Path.rglob")
+COMMANDS = ("subprocess.Popen", "os.system")
+NETWORK = ("socket.connect", "socket.getaddrinfo", "socket.gethostbyname")
+ELSEWHERE = re.compile(
+    r"(?:^|[ /'\"])\.\.(?:[/ '\"]|$)|(?:^| )~|(?:^| )/(?:[*.? ].*)?$"
+    r"|(?:^| )/(?:home|root|work|mnt|srv|media|Users)(?:/|$)|\.ipynb|\bsubmitted\b"
+)
+PRIVATE = re.compile(r"^/etc/(?:passwd|shadow|group)|/\.(?:ssh|aws|netrc)\b|\.ipynb$")
+FILE_MODULES = ("os", "glob", "pathlib", "posixpath", "genericpath", "shutil", "fnmatch", "subprocess", "codecs")
 STUDENT = "<cell "
 MAX_SEEN = 20
 
@@ -65,6 +75,13 @@ def load_outcome(folder: Path) -> Any:
     return module
 
 
+def words(of: Any) -> str:
+    """Of an audit event's argument: a path, a pattern, a command or the words of one."""
+    if type(of) in (list, tuple):
+        return " ".join(words(one) for one in of)
+    return os.fsdecode(of) if isinstance(of, (str, bytes, os.PathLike)) else ""
+
+
 class Watch:
     """Takes down where the code looks for answers, and lets it import none, wherever this runs."""
 
@@ -84,10 +101,31 @@ class Watch:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
     def _hook(self, event: str, args: tuple[Any, ...]) -> None:
-        if event not in WATCHED_EVENTS or not args:
+        if not args:
             return
-        what = os.fsdecode(args[0]) if type(args[0]) in (str, bytes) else ""
-        if ANSWERS.search(what):
+        if event in WATCHED_EVENTS:
+            what = os.fsdecode(args[0]) if type(args[0]) in (str, bytes) else ""
+            if ANSWERS.search(what):
+                self._note(f"{event} {what[:200]}")
+                return
+        if event in NETWORK:
+            address = args[1] if event == "socket.connect" else args[0]
+            if type(address) in (str, tuple) and not str(address).startswith("/"):
+                self._note(f"reach for the network: {address!r:.200}")
+        elif event in LISTINGS or event in COMMANDS or event == "open":
+            self._look_elsewhere(event, args)
+
+    def _look_elsewhere(self, event: str, args: tuple[Any, ...]) -> None:
+        """Only what the student's own line does: libraries look for fonts and caches in many places."""
+        frame: types.FrameType | None = sys._getframe(2)
+        while frame is not None and frame.f_globals.get("__name__") in FILE_MODULES:
+            frame = frame.f_back
+        if frame is None or not frame.f_code.co_filename.startswith(STUDENT):
+            return
+        what = " ".join(words(arg) for arg in args[:2]).strip()
+        with contextlib.suppress(OSError):
+            what = what.replace(os.getcwd(), ".")
+        if (PRIVATE if event == "open" else ELSEWHERE).search(what):
             self._note(f"{event} {what[:200]}")
 
     def _note(self, what: str) -> None:

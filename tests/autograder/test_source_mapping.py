@@ -177,6 +177,75 @@ def test_a_wrong_entry_costs_its_quarter_and_is_told_why(key: str, text: str, sa
 
 
 @pytest.mark.parametrize(
+    ("key", "text"),
+    [
+        *(
+            ("progress_counter", text)
+            for text in (
+                "the scheduler or the block pool or the request or the KV cache manager: num_computed_tokens",
+                "Request.num_computed_tokens or Scheduler.num_computed_tokens",
+                "Scheduler.num_computed_tokens / Request.num_computed_tokens",
+                "num_computed_tokens of the scheduler or the request",
+                "Request.num_computed_tokens, Scheduler.token_budget, BlockPool.free_blocks",
+                "Request.num_computed_tokens; Request.num_tokens",
+                "Scheduler、BlockPool 或 Request 的 num_computed_tokens",
+                "Request 和 Scheduler 的 num_computed_tokens",
+                "either Request.num_computed_tokens or SchedulerOutput.num_scheduled_tokens",
+            )
+        ),
+        *(
+            (key, text)
+            for key in ("running_charge", "waiting_charge")
+            for text in ("L700 or L1133", "scheduler.py#L699-L701, L1132-L1134", "第 700 行或第 1133 行", "700、1133")
+        ),
+        *(
+            ("other_gate", text)
+            for text in (
+                "the scheduler or the block pool or the request or the KV cache manager or the model runner",
+                "KV blocks or the token budget",
+                "block pool, token budget, request, engine",
+                "max_num_seqs/max_num_batched_tokens/blocks",
+                "blocks or max_num_seqs or watermark or encoder or LoRA",
+                "blocks, max_num_seqs, watermark, encoder, LoRA, pause",
+                "块池、调度器、请求",
+                "KV 块或 token 预算",
+                "水位线、序列数上限、token 预算",
+            )
+        ),
+    ],
+)
+def test_what_is_offered_to_choose_from_earns_nothing_and_is_told_to_name_one(key: str, text: str) -> None:
+    report = graded(RIGHT | {key: text})
+    assert report.parts[key] == 0
+    [message] = report.messages
+    assert "name one" in message
+
+
+@pytest.mark.parametrize(
+    ("key", "text"),
+    [
+        (
+            "progress_counter",
+            "Request.num_computed_tokens, which the Scheduler advances and update_from_output takes back",
+        ),
+        ("progress_counter", "Request.num_computed_tokens (not Scheduler.token_budget)"),
+        ("progress_counter", "vllm/v1/request.py: Request.num_computed_tokens"),
+        ("progress_counter", "Scheduler.requests[id] -> Request.num_computed_tokens"),
+        ("other_gate", "max_num_seqs and free KV blocks"),
+        ("other_gate", "len(self.running) < max_num_seqs and token_budget > 0"),
+        ("other_gate", "allocate_slots returns None, the loop breaks, and the request stays in waiting"),
+        ("other_gate", "the block pool has no free block and the request waits"),
+        ("other_gate", "KV blocks: the pool may be short of them while token budget is left"),
+        ("other_gate", "encoder compute budget or encoder cache"),
+        ("other_gate", "空闲块不足或序列数达到上限"),
+        ("other_gate", "LoRA 和序列数上限"),
+    ],
+)
+def test_a_sentence_about_one_thing_is_no_choice(key: str, text: str) -> None:
+    assert graded(RIGHT | {key: text}).messages == []
+
+
+@pytest.mark.parametrize(
     ("mapping", "says"),
     [
         (dict.fromkeys(RIGHT, ______), "is not filled in"),

@@ -138,7 +138,7 @@ def words(requests: Sequence[Request], budget: int, id: Any = None) -> str:
     shown = [r for place, r in enumerate(requests) if len(requests) <= SHOWN or place < 4 or r["id"] == id]
     listed = [f"{r['id']} {_status(r['status'])} {r['computed']}→{r['total_with_spec']}" for r in shown]
     if len(shown) < len(requests):
-        listed.append(f"and {len(requests) - len(shown)} more")
+        listed.append(f"and {len(requests) - len(shown)} more, {len(requests)} in all")
     return f"requests [{', '.join(listed)}], budget {budget}"
 
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from autograder.judging.parts import Lost
+from autograder.judging.reference import plan_sizes
 from autograder.judging.reference.asking import (
     Case,
     ask,
@@ -58,6 +59,7 @@ def budget_limits(call: Call) -> None:
             expect_value_error(call, (requests, budget), "a negative budget", "a step can't give out less than nothing")
     check_cases(call, [([], 5)])
     check_cases(call, [([req("A", "running", 9, 10)], 1)])
+    plan_sizes.nothing(call)
 
 
 def bad_counters(call: Call) -> None:

@@ -6,8 +6,7 @@ import re
 from collections.abc import Callable
 
 from autograder.judging.parts import Lost, Part, grade_cell
-from autograder.judging.reference import scheduler_regions
-from autograder.judging.reference.admission_gates import names_gate
+from autograder.judging.reference import admission_gates, scheduler_regions
 from minivllm.lesson.outcome import Call
 
 NAME = "source_mapping"
@@ -57,6 +56,24 @@ OTHER_FIELDS = {
 }
 
 
+ALTERNATIVES = re.compile(r"\bor\b|\beither\b|\band\b|[/、|;；,，&\n]|或者?|还是|以及|和|与", re.IGNORECASE)
+OTHER_ALTERNATIVE = re.compile(
+    rf"(?:{FIELD} *(?:of|in|on|属于|归|在)? *)?(?:the |an? |its |each |every )*"
+    r"(?:(?P<owner>Scheduler(?:Output)?|scheduler|KVCacheManager|kv cache manager|BlockPool|block pool|InputBatch"
+    r"|(?:gpu )?model ?runner|worker|engine|executor|(?:New|Cached)RequestData|self|调度器|块池)s?(?:'s)?"
+    rf"(?:(?:[.:#]+|的| )+\w+)?|(?:\w+\.)?(?:{'|'.join(OTHER_FIELDS)}))",
+    re.IGNORECASE,
+)
+
+
+def other_alternative(text: str) -> str | None:
+    """What stands beside the right owner or field as if either would do; said of it alone, it names no owner."""
+    parts = [part.strip(" \t`'\".()（）。") for part in ALTERNATIVES.split(text)]
+    if len(parts) < 2:
+        return None
+    return next((part for part in parts if OTHER_ALTERNATIVE.fullmatch(part)), None)
+
+
 def progress_counter(call: Call) -> None:
     key = "progress_counter"
     text = entry(call, key)
@@ -64,16 +81,19 @@ def progress_counter(call: Call) -> None:
     if not re.search(rf"(?<![A-Za-z0-9_]){FIELD}(?![A-Za-z0-9_])", text):
         named = next((why for name, why in OTHER_FIELDS.items() if re.search(rf"\b{name}\b", text, re.ASCII)), None)
         raise lost(key, expected, repr(text), named or "the planner reads this number as computed")
+    other = other_alternative(text)
+    if other:
+        raise lost(key, expected, repr(text), f"{other!r} is offered as well, and one thing is asked for: name one")
     owner = OWNER_OF_FIELD.search(text)
     if owner and owner[1] in ("Request", "request", "requests", "req"):
         return
-    other = owner or OTHER_OWNERS.search(text)
-    if other:
+    found = owner or OTHER_OWNERS.search(text)
+    if found:
         raise lost(
             key,
             expected,
             repr(text),
-            f"{other[1]} does not own it: each request's progress is kept on an object of its own",
+            f"{found[1]} does not own it: each request's progress is kept on an object of its own",
         )
     if not REQUEST.search(text):
         raise lost(key, expected, repr(text), "the field is right, but the object that owns it is not named")
@@ -104,12 +124,15 @@ def charge(key: str, loop: str, lines: range) -> Callable[[Call], None]:
     expected = f"the line that charges the token budget in the {loop} loop of {VERSION}"
 
     def check(call: Call) -> None:
-        first, last = lines_of(key, entry(call, key), expected)
+        text = entry(call, key)
+        first, last = lines_of(key, text, expected)
         place = f"L{first}" if first == last else f"L{first}-L{last}"
         found = scheduler_regions.regions(first, last)
         told = found[0] if len(found) == 1 else f"a range from {found[0]} to {found[-1]}"
         if last - first >= MAX_LINES:
+            several = len(re.findall(r"\bor\b|\band\b|[,，、;；]|或|和|还是", text)) + 1
             why = f"{last - first + 1} lines are too many to tell which one you mean (at most {MAX_LINES})"
+            why = f"{several} places are named: name one" if several > 1 else why
             raise lost(key, expected, f"{place}, which is {told}", why)
         if not any(first <= line <= last for line in lines):
             raise lost(
@@ -126,15 +149,17 @@ def other_gate(call: Call) -> None:
     key = "other_gate"
     text = entry(call, key)
     expected = "a condition of admission that is not about tokens"
-    named, about_tokens = names_gate(text)
-    if named:
+    named = admission_gates.named(text)
+    if named.gate:
         return
-    if about_tokens:
+    if named.choice:
+        raise lost(key, expected, repr(text), f"{named.choice}, and one is asked for: name one that you are sure of")
+    if named.about_tokens:
         raise lost(
             key,
             expected,
             repr(text),
-            f"{about_tokens} counts tokens: name what can refuse a request while budget is left",
+            f"{named.about_tokens} counts tokens: name what can refuse a request while budget is left",
         )
     raise lost(
         key,

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
+from autograder.judging.rubric import copied
 from autograder.judging.rubric.comments import comment
 from autograder.judging.rubric.confidence import SURE, Signals, confidence
+from autograder.judging.rubric.listing import is_list
 from autograder.judging.rubric.matching import Hit, Terms
 from autograder.judging.rubric.neutral import Reading, mostly_names, neutral
 from autograder.judging.rubric.normalise import LONGEST, Text, normalise
@@ -27,6 +29,14 @@ _NAMES_ONLY_SAYS = {
     "en": "names are listed without who holds what or what changes",
     "zh": "只列出名字，没有说清谁持有什么、什么在变",
 }
+_LISTED_SAYS = {
+    "en": "This reads as a list of terms, without who does what to which and why: a person decides.",
+    "zh": "这读起来像一串术语，没有说清谁对什么做了什么、为什么：由人决定。",
+}
+_DOUBTFUL = 0.1
+"""The confidence in an answer that may not be the student's own account."""
+_COPIED = 0.5
+"""The most that is suggested for the course's own sentences."""
 _MANY_NAMES = 4
 _MANY_NAMES_SHARE = 0.15
 """Of the words of an answer in which nothing changes."""
@@ -56,6 +66,8 @@ class Suggestion:
     """What the vetoes and the errors say is wrong."""
     fault_evidence: tuple[str, ...]
     """The student's words that they rest on."""
+    doubts: tuple[Says, ...] = ()
+    """Why a person should decide whose account this is."""
 
     @property
     def abstains(self) -> bool:
@@ -63,13 +75,33 @@ class Suggestion:
 
     def comment(self, language: str) -> str:
         """A short text for the student and the formgrader's comment box; `language` is en or zh."""
-        return comment(
-            language, self.points, {name: judged.missing for name, judged in self.dimensions.items()}, self.faults
-        )
+        missing = {name: judged.missing for name, judged in self.dimensions.items()}
+        told = comment(language, self.points, missing, self.faults)
+        return "\n".join([told, *(doubt[language] for doubt in self.doubts)])
 
 
 def score(question: str, text: str) -> Suggestion:
-    """Raises ValueError for an unknown question. Any text is taken; its first 8,000 characters are read."""
+    """Raises ValueError for an unknown question. Any text is taken; its first 8,000 characters are read.
+
+    It abstains where the text may be no account of the student's own: a list of terms, sentences of the course.
+    """
+    found = judge(question, text)
+    if found.points and is_list(text):
+        found = replace(found, confidence=min(found.confidence, _DOUBTFUL), doubts=(_LISTED_SAYS,))
+    if source := copied.find(text):
+        chain = replace(found.dimensions["chain"], label=0.0)
+        found = replace(
+            found,
+            points=min(found.points, _COPIED),
+            confidence=min(found.confidence, _DOUBTFUL),
+            dimensions={**found.dimensions, "chain": chain},
+            doubts=(*found.doubts, source.says),
+        )
+    return found
+
+
+def judge(question: str, text: str) -> Suggestion:
+    """What the text says, whoever wrote it."""
     rubric = load(question)
     written = _spelt(correct(normalise(text), rubric.words))
     reading = neutral(written.read, _asked(rubric))

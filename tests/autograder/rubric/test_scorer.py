@@ -4,6 +4,7 @@ import pytest
 
 from autograder.judging.rubric import score
 from autograder.judging.rubric.points import QUESTIONS
+from autograder.judging.rubric.scorer import judge
 from tests.autograder.rubric.data import LANGUAGES, NOTEBOOKS, model_answer, template
 
 Q2_GOOD = (
@@ -16,7 +17,7 @@ Q2_GOOD = (
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_the_model_answers_are_full(question: str, language: str) -> None:
     answer = model_answer(NOTEBOOKS[question], f"{question.lower()}_answer", language)
-    suggestion = score(question, answer)
+    suggestion = judge(question, answer)
     assert suggestion.points == 2
     assert not suggestion.abstains
     assert suggestion.veto is None
