@@ -21,26 +21,26 @@ import time
 import warnings
 from collections import deque
 from collections.abc import Collection, Generator, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock, Timeout
 from nbgrader.api import Gradebook, MissingEntry
 from nbgrader.apps import NbGraderAPI
 from sqlalchemy.exc import SAWarning
 from traitlets.config import Config
-from traitlets.config.loader import PyFileConfigLoader
 
 from autograder.classroom import submission
+from autograder.classroom.lock import alone
+from autograder.classroom.submission import Record
+from autograder.config import clone_config as clone_config
 from autograder.gradebook import reviews
-from autograder.paths import CLONE
+from autograder.gradebook.address import shown as shown_address
 from autograder.intake.folder import files
 from autograder.intake.intake import Note
 from autograder.intake.notes import shown
-from autograder.classroom.submission import Record
 from minivllm.engine.interrupts import hold_interrupts
 
 SUBMISSION_SECONDS = 180.0
@@ -109,7 +109,7 @@ class Classroom:
 
     @property
     def gradebook_path(self) -> str:
-        return str(self._directories.db_url).removeprefix("sqlite:///")
+        return shown_address(self._directories.db_url)
 
     def folders(self, only: Collection[str] = ()) -> dict[str, Path]:
         """The submissions by student: of all, or of these. Where a student's folder lacks the lesson's, it isn't there.
@@ -130,18 +130,9 @@ class Classroom:
                 raise ClassroomError(f"unknown student {name!r}: {self.submitted} holds {names}{more}")
         return {name: folder for name, folder in folders.items() if not only or name in only}
 
-    @contextmanager
-    def alone(self) -> Iterator[None]:
-        """Nobody else grades this class meanwhile. Raises ClassroomError if somebody does."""
-        lock = FileLock(self.root / ".grade.lock", timeout=0)
-        try:
-            lock.acquire()
-        except Timeout:
-            raise ClassroomError(f"another grade is running in {self.root}: wait for its end, or end it") from None
-        try:
-            yield
-        finally:
-            lock.release()
+    def alone(self) -> AbstractContextManager[None]:
+        """Nobody else grades this class meanwhile, nor releases. Raises BusyError if somebody does."""
+        return alone(self.root, "grade")
 
     def record_path(self, student: str) -> Path:
         return self.root / "records" / student / f"{self.lesson}.json"
@@ -193,11 +184,6 @@ class Classroom:
             except MissingEntry:
                 return False
         return True
-
-
-def clone_config() -> Config:
-    config: Config = PyFileConfigLoader("nbgrader_config.py", path=str(CLONE)).load_config()
-    return config
 
 
 def grade_class(

@@ -93,7 +93,7 @@ def enter_lesson(
     edition: str = EDITIONS[0],
     course_id: str = "default_course",
 ) -> None:
-    """Enter `notebooks`, by name, as SaveCells sees them: no solutions, but hidden tests. Points that are there stay."""
+    """Enter `notebooks` by name, as SaveCells gets them: no solutions, but hidden tests. Points given already stay."""
     with entering(db_url, lesson, notebooks, digest, edition, course_id) as commit:
         commit()
 
@@ -108,7 +108,7 @@ def entering(
         session = gradebook.db
         Base.metadata.create_all(session.connection())
         _enter(session, lesson, notebooks, course_id, shown(db_url))
-        now = datetime.datetime.now(datetime.timezone.utc).replace(tzinfo=None)  # as nbgrader keeps times
+        now = datetime.datetime.now(datetime.UTC).replace(tzinfo=None)  # as nbgrader keeps times
         session.merge(Release(lesson=lesson, digest=digest, edition=edition, at=now))
         session.flush()
         yield session.commit

@@ -71,7 +71,7 @@ class Built:
 def built(solutions: Path, sources: Path, course: Path, record: Path | None) -> Iterator[Built]:
     """Build everything aside; what of it has not taken its place at the block's end is gone. Raises CourseError."""
     with ExitStack() as stack:
-        new_sources, new_course = stack.enter_context(aside(sources)), stack.enter_context(aside(course))
+        new_sources, new_course = (stack.enter_context(aside(place, sources.parent)) for place in (sources, course))
         lessons = sorted(path for path in solutions.iterdir() if path.is_dir())
         for edition in EDITIONS:
             (new_sources / edition).mkdir()
@@ -84,7 +84,7 @@ def built(solutions: Path, sources: Path, course: Path, record: Path | None) -> 
         places = [(new_sources / edition, sources / edition) for edition in EDITIONS]
         places += [(new_course / edition, course / edition) for edition in EDITIONS]
         if record:
-            made = stack.enter_context(aside(record.parent)) / record.name
+            made = stack.enter_context(aside(record, sources.parent)) / record.name
             made.write_text(record_of(new_course), encoding="utf-8")
             places.append((made, record))
         yield Built(new_sources, new_course, tuple(places))
@@ -161,6 +161,13 @@ def release(source: Path, target: Path, lesson: str) -> None:
     ]
     result: dict[str, Any] = NbGraderAPI(config=config).generate_assignment(lesson, force=True)
     if not result["success"]:
-        told = f"{result.get('log', '')}\n{result.get('error', '')}"
-        reasons = re.findall(r"^ *(\w*(?:Error|Exception): .*)$", told, flags=re.MULTILINE)
-        raise CourseError(f"nbgrader could not release {lesson}: {reasons[0] if reasons else told}")
+        raise CourseError(f"nbgrader could not release {lesson}: {reason_of(result)}")
+
+
+def reason_of(answer: dict[str, Any]) -> str:
+    """Why nbgrader says that it failed. Ctrl-C, which it takes for a failure, is raised again."""
+    told = f"{answer.get('log', '')}\n{answer.get('error', '')}"
+    if re.search(r"^KeyboardInterrupt$", told, flags=re.MULTILINE):
+        raise KeyboardInterrupt
+    reasons = re.findall(r"^ *([\w.]*(?:Error|Exception): .*)$", told, flags=re.MULTILINE)
+    return str(reasons[0]) if reasons else told.strip()[-300:]

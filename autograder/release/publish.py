@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -20,10 +19,12 @@ from traitlets.config import Config
 
 from autograder.gradebook.lesson import LessonError, enter_lesson, entering, release_digest
 from autograder.paths import COURSE, MASTER_EDITION, SOLUTIONS, SOURCES
-from autograder.release.course import CourseError, built
+from autograder.release.course import CourseError, built, reason_of
 from autograder.release.swap import in_force
 from minivllm.engine.interrupts import hold_interrupts
 from minivllm.submission import RECORD
+
+EXCHANGE = "nbgrader's exchange"
 
 
 def release(
@@ -35,7 +36,7 @@ def release(
     course: Path = COURSE,
     record: Path = RECORD,
 ) -> None:
-    """Build aside, enter the lesson into the gradebook and put the new in the old's place. If one fails, none is done."""
+    """Build aside, enter the lesson into the gradebook, put the new in the old's place: all of that, or nothing."""
     with built(solutions, sources, course, record) as new:
         notebooks = graded(config, new.sources, lesson)
         digest = release_digest(lesson, new.sources, new.course)
@@ -86,13 +87,13 @@ def exchange_folder(config: Config, step: str = "ReleaseAssignment") -> Path | N
     kind = getattr(factory, step)
     if not issubclass(kind, Exchange):
         return None
-    root = Path(kind(config=config).root)
+    root = Path(str(kind(config=config).root))
     remedy = f"`mkdir -p {root} && chmod 777 {root}`, or another folder as c.Exchange.root in nbgrader_config.py"
     if not root.is_dir():
         raise CourseError(f"nbgrader's exchange folder {root} is not there: make it ({remedy})")
     if not check_directory(str(root), write=True, execute=True):
         raise CourseError(f"nbgrader's exchange folder {root} can't be written to: open it ({remedy})")
-    return root / config.CourseDirectory.course_id
+    return root / str(config.CourseDirectory.course_id)
 
 
 def to_exchange(config: Config, lesson: str, edition: str) -> str:
@@ -106,12 +107,9 @@ def to_exchange(config: Config, lesson: str, edition: str) -> str:
     nbgrader.log.propagate = False
     done: dict[str, Any] = nbgrader.release_assignment(lesson)
     if not done["success"]:
-        told = f"{done.get('log', '')}\n{done.get('error', '')}"
-        reasons = re.findall(r"^ *([\w.]*(?:Error|Exception): .*)$", told, flags=re.MULTILINE)
-        where = folder or "nbgrader's exchange"
-        raise CourseError(f"{lesson} did not come into {where}: {reasons[0] if reasons else told.strip()[-300:]}")
+        raise CourseError(f"{lesson} did not come into {folder or EXCHANGE}: {reason_of(done)}")
     if folder is None:
-        return "nbgrader's exchange"
+        return EXCHANGE
     outbound = folder / "outbound" / lesson
     if not os.path.isdir(outbound):
         raise CourseError(f"nbgrader says that it has released {lesson}, but {outbound} is not there")

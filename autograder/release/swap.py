@@ -9,23 +9,26 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 PREFIX = ".release-"
-BUILD = "build"
+LEFT_SECONDS = 3600.0
+"""What is older was left by a build that was killed."""
 
 
 @contextmanager
-def aside(target: Path) -> Iterator[Path]:
-    """A new folder from which a rename to `target`, or into it, works; what a killed build left beside it goes."""
+def aside(target: Path, build: Path) -> Iterator[Path]:
+    """A new folder in `build`, or on the disk of `target`, from where a rename to `target` works."""
     target.parent.mkdir(parents=True, exist_ok=True)
-    build = target.parent / BUILD  # of the clone, which git ignores
-    place = build if build.is_dir() and build.stat().st_dev == target.parent.stat().st_dev else target.parent
-    for left in place.glob(f"{PREFIX}{target.name}-*"):
-        shutil.rmtree(left, ignore_errors=True)
-    with tempfile.TemporaryDirectory(prefix=f"{PREFIX}{target.name}-", dir=place, ignore_cleanup_errors=True) as folder:
+    build.mkdir(parents=True, exist_ok=True)
+    place = build if build.stat().st_dev == target.parent.stat().st_dev else target.parent
+    for left in place.glob(f"{PREFIX}*"):
+        if left.stat().st_mtime < time.time() - LEFT_SECONDS:
+            shutil.rmtree(left, ignore_errors=True)
+    with tempfile.TemporaryDirectory(prefix=PREFIX, dir=place, ignore_cleanup_errors=True) as folder:
         yield Path(folder)
 
 
@@ -35,7 +38,6 @@ def in_force(places: Sequence[tuple[Path, Path]]) -> Iterator[None]:
     done: list[tuple[Path, Path]] = []
     try:
         for new, target in places:
-            target.parent.mkdir(parents=True, exist_ok=True)
             if os.path.lexists(target):
                 _move(target, new.with_name(f"{new.name}.old"), done)
             _move(new, target, done)
@@ -47,5 +49,6 @@ def in_force(places: Sequence[tuple[Path, Path]]) -> Iterator[None]:
 
 
 def _move(before: Path, now: Path, done: list[tuple[Path, Path]]) -> None:
+    now.parent.mkdir(parents=True, exist_ok=True)
     before.rename(now)
     done.append((before, now))
