@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 import os
 from collections.abc import Mapping
@@ -98,7 +99,7 @@ def exchange_folder(config: Config, step: str = "ReleaseAssignment") -> Path | N
 
 def to_exchange(config: Config, lesson: str, edition: str) -> str:
     """nbgrader's release_assignment, of one edition: from there students fetch it on a JupyterHub. Says where it is."""
-    config = Config(config)
+    config = copy.deepcopy(config)
     config.CourseDirectory.release_directory = str(Path(config.CourseDirectory.release_directory).with_name(edition))
     config.ExchangeReleaseAssignment.force = True
     folder = exchange_folder(config)
