@@ -80,7 +80,9 @@ class Course:
     def files(self) -> dict[str, bytes]:
         """What a release changes on disk, less what is aside."""
         places = [path for place in (self.sources, self.course) for path in sorted(place.rglob("*"))]
-        return {str(path.relative_to(self.root)): path.read_bytes() for path in [*places, self.record] if path.is_file()}
+        return {
+            str(path.relative_to(self.root)): path.read_bytes() for path in [*places, self.record] if path.is_file()
+        }
 
     def rows(self) -> dict[str, list[Any]]:
         return rows(self.gradebook)
