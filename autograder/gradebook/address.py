@@ -51,7 +51,7 @@ def _read(db_url: object) -> URL | None:
 def _secrets(db_url: str) -> set[str]:
     url = _read(db_url)
     if url is None:
-        found = re.findall(r"//[^:/@]*:(.+)@", db_url)
+        found = re.findall(r"(?:^|//)[^:/@]*:(.+)@", db_url)
     else:
         named = [value for name, value in url.query.items() if SECRET.search(name)]
         found = [part for value in named for part in ([value] if isinstance(value, str) else value)]
