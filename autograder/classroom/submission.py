@@ -18,15 +18,15 @@ import nbformat
 from nbformat import NotebookNode
 from nbgrader import utils
 
-from autograder.judging import honesty
-from autograder.running.cells import Executed, execute, needed_by
+from autograder.intake.handing_in import carried, for_nbgrader
 from autograder.intake.intake import MAX_BYTES, Note, intake
-from autograder.judging.suggestions import edition_of, suggest
 from autograder.intake.transplant import NEEDED_BY
+from autograder.judging import honesty
+from autograder.judging.suggestions import edition_of, suggest
 from autograder.paths import CLONE
+from autograder.running.cells import Executed, execute, needed_by
 from minivllm.lesson import encoding, outcome
 
-TIMESTAMP = "timestamp.txt"
 GRADER = (CLONE / "autograder", Path(outcome.__file__), Path(encoding.__file__))
 
 
@@ -80,25 +80,15 @@ def grade_submission(folder: Path, student: str, sources: Path, staged: Path) ->
         record.notebooks[name] = {"key": key, "outputs": executed.outputs, "suggestions": suggest(notebook)}
         record.notes += honesty.in_run(name, executed.seen)
         record.notes += [Note("flagged", f"a test failed, not the answer: {fault}", name) for fault in executed.faults]
-    record.notes += _take_timestamp(folder / TIMESTAMP, staged / TIMESTAMP)
+    files, notes = carried(folder)
+    record.notes += notes
+    for name, content in for_nbgrader(files).items():
+        (staged / name).write_bytes(content)
     if not record.notebooks:
         reasons = [note.text for note in record.notes if note.kind == "refused"]
         record.failed = "; ".join(reasons[:3]) or "no notebook was handed in"
     record.seconds = round(time.monotonic() - started, 2)
     return record
-
-
-def _take_timestamp(path: Path, staged: Path) -> list[Note]:
-    """When it was handed in, as `nbgrader collect` has written it down."""
-    if not os.path.lexists(path):
-        return []
-    try:
-        text = _content(path)[:100].decode("ascii").strip()
-        utils.parse_utc(text)
-    except (ValueError, OverflowError):
-        return [Note("flagged", f"{TIMESTAMP} says no time: whether it was late is not known")]
-    staged.write_text(f"{text}\n", encoding="ascii")
-    return []
 
 
 def executed_with(master: NotebookNode, notebook: NotebookNode) -> tuple[Executed, str]:

@@ -57,6 +57,6 @@ def _text(path: Path) -> str:
 
 def _is_time(text: str) -> bool:
     try:
-        return bool(text and utils.parse_utc(text))
+        return bool(text and text.isprintable() and utils.parse_utc(text))
     except (ValueError, OverflowError):
         return False

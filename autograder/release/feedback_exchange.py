@@ -26,7 +26,7 @@ def hand_out(config: Config, lesson: str, pages: Mapping[str, Path]) -> tuple[Pa
     fetch_feedback asks for one page a notebook that was handed in: each of them gets the same. Left out is who has
     handed in without the exchange.
     """
-    course = exchange_folder(config, "ReleaseFeedback")
+    course = exchange_folder(config, "release_feedback")
     if course is None:
         raise CourseError("nbgrader's exchange is no folder here: hand the feedback pages out by other means")
     folder = course / "feedback"

@@ -82,7 +82,7 @@ def graded(config: Config, sources: Path, lesson: str) -> Mapping[str, NotebookN
     return notebooks
 
 
-def exchange_folder(config: Config, step: str = "ReleaseAssignment") -> Path | None:
+def exchange_folder(config: Config, step: str = "release_assignment") -> Path | None:
     """Where `config` puts nbgrader's exchange; None if it is no folder. Raises CourseError if it can't be used."""
     factory = ExchangeFactory(config=config)
     kind = getattr(factory, step)
