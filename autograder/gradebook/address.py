@@ -20,8 +20,8 @@ def shown(db_url: object) -> str:
     url = _read(db_url)
     if url is None:
         return UNREADABLE
-    if url.get_backend_name() == "sqlite" and url.database:
-        return url.database
+    if file := file_of(db_url):
+        return str(file)
     secret = {name: HIDDEN for name in url.query if SECRET.search(name)}
     return url.update_query_dict(secret).render_as_string(hide_password=True).replace(quote(HIDDEN), HIDDEN)
 
@@ -37,8 +37,9 @@ def without_password(text: str, db_url: object) -> str:
 def file_of(db_url: object) -> Path | None:
     """Where an SQLite gradebook lies; None if a server has it."""
     url = _read(db_url)
-    is_file = url is not None and url.get_backend_name() == "sqlite" and url.database not in (None, "", ":memory:")
-    return Path(str(url.database)) if url is not None and is_file else None
+    if url is None or url.get_backend_name() != "sqlite" or url.host or url.database in (None, "", ":memory:"):
+        return None
+    return Path(str(url.database).removeprefix("file:"))
 
 
 def _read(db_url: object) -> URL | None:
