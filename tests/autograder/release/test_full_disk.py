@@ -46,7 +46,7 @@ def fill(place: Path, leaving: int = 0) -> Path:
     return path
 
 
-@pytest.mark.parametrize("leaving", range(0, 280 << 10, 40 << 10))
+@pytest.mark.parametrize("leaving", range(0, 161 << 10, 40 << 10))
 def test_a_disk_that_fills_up_at_any_point_of_a_release_leaves_the_old_one(small: Path, leaving: int) -> None:
     course = Course(small / "course")
     course.release()

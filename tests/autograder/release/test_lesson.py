@@ -161,9 +161,9 @@ def test_the_lesson_is_entered_with_a_single_commit_and_its_release_with_it(cour
     assert len(writes) > 1 and seen[writes[0] :].count("commit") == 1 and seen[-1] == "commit"
     assert course.rows()["grade_cells"] != released.rows()["grade_cells"]
     with gradebook(course) as book:
-        released = book.db.get(Release, LESSON)
-        assert released and released.digest == current_release(book.db, LESSON)
-        assert released.digest == release_digest(LESSON, course.sources, course.course)
+        row = book.db.get(Release, LESSON)
+        assert row and row.digest == current_release(book.db, LESSON)
+        assert row.digest == release_digest(LESSON, course.sources, course.course)
 
 
 @pytest.mark.parametrize("edition", ["en", "zh"])
