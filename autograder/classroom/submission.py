@@ -102,7 +102,7 @@ def key_of(master: NotebookNode, notebook: NotebookNode) -> str:
 
 
 def answers(notebook: NotebookNode) -> dict[str, str]:
-    """The sources of the filled-in code cells by grade id, and of what they use (`autograder.running.cells.needed_by`)."""
+    """The sources of the filled-in code cells by grade id, and of what they use (`running.cells.needed_by`)."""
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
     used = {cell.metadata.get("minivllm", {}).get(NEEDED_BY): cell.source for cell in code}
     found = {needed_by(grade_id): source for grade_id, source in used.items() if grade_id}

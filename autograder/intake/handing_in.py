@@ -1,7 +1,7 @@
 """What nbgrader writes beside a student's notebooks when they are handed in: when it was, and a secret for feedback.
 
-Its later commands look for both below autograded/. With the secret `nbgrader release_feedback` names a page so that only
-who handed in finds it; one student without the files ends that command for the class.
+Its later commands look for both below autograded/. With the secret `nbgrader release_feedback` names a page so that
+only who handed in finds it; one student without the files ends that command for the class.
 """
 
 from __future__ import annotations
