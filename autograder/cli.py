@@ -16,6 +16,8 @@ A class, with nbgrader's own commands; students may hand in either edition
   python -m autograder report                    the class on a page, feedback, a table; --final when all is read
   python -m autograder notes                     what a person still has to look at; settle ID says that you have
   python -m autograder decisions                 who gave which points to which answer, and when
+  python -m autograder roster students.csv       who takes part, and who has not handed in
+  python -m autograder term 2026-autumn          put the class away under this name and begin an empty one
 \b
   python -m autograder demo                      a small class, graded: right, wrong, broken and hostile submissions
   python -m autograder doctor                    what of this machine grading can use
@@ -32,7 +34,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.cells import cell_len
@@ -40,7 +42,7 @@ from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
-from autograder import trail
+from autograder import disk, trail
 from autograder.commands import COMMANDS, plainly
 from autograder.judging.parts import Report
 from autograder.judging.rubric.cli import score_answers
@@ -115,6 +117,7 @@ def grade(
         workers = Workers(jobs or os.cpu_count() or 1)
         graded = closing(grade_class(room, workers, force, student or ()))  # an interrupt ends the workers at once
         with room.alone(), ClassRows(room, workers, student or ()) as rows, graded as found:
+            room.check_release()
             for row in found:
                 rows.add(row)
     if rows.ungraded:
@@ -124,13 +127,15 @@ def grade(
 @app.command("course")
 def build_course() -> None:
     """Build course/en and course/zh from solutions/ with nbgrader's generate_assignment."""
-    from autograder.paths import CLONE
-    from autograder.release.course import CourseError, build, write_record
+    from autograder.classroom.lock import BusyError, alone
+    from autograder.paths import CLONE, SOURCES
+    from autograder.release.course import CourseError, build
+    from minivllm.submission import RECORD
 
     try:
-        released = build()
-        write_record()
-    except CourseError as error:
+        with alone(SOURCES.parent, "release"):
+            released = build(record=RECORD)
+    except (BusyError, CourseError) as error:
         raise UsageError(str(error)) from None
     for path in released:
         print(path.relative_to(CLONE))
@@ -164,4 +169,13 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a file's name need not be text
-    run(app, (OSError,))
+    run(_told_of_a_full_disk, (OSError,))
+
+
+def _told_of_a_full_disk(standalone_mode: bool) -> Any:
+    try:
+        return app(standalone_mode=standalone_mode)
+    except Exception as error:
+        if disk.is_full(error):
+            raise UsageError(disk.full(error)) from None
+        raise

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -16,23 +16,45 @@ from minivllm.cli import UsageError
 if TYPE_CHECKING:  # nbgrader need not be installed for `doctor`
     from autograder.classroom.classroom import Classroom
 
+FIRST = "run `python -m autograder release en`"
 Lesson = Annotated[str, typer.Argument(help="which assignment")]
 
 
 @contextmanager
 def plainly(room: Classroom) -> Iterator[None]:
     """What is wrong with the class or its gradebook is told in one line."""
-    from sqlalchemy.exc import DatabaseError
+    with told_plainly(room.config.CourseDirectory.db_url):
+        yield
 
+
+@contextmanager
+def told_plainly(db_url: str) -> Iterator[None]:
+    from nbgrader.api import InvalidEntry
+    from sqlalchemy.exc import DatabaseError, SQLAlchemyError
+
+    from autograder import disk
     from autograder.classroom.classroom import ClassroomError
+    from autograder.classroom.lock import BusyError
+    from autograder.gradebook.address import file_of, shown, without_password
+    from autograder.gradebook.roster import RosterError
+    from autograder.release.course import CourseError
 
     try:
         yield
-    except ClassroomError as error:
-        raise UsageError(str(error)) from None
-    except DatabaseError as error:
+    except (BusyError, ClassroomError, CourseError, RosterError) as error:
+        raise UsageError(without_password(str(error), db_url)) from None
+    except (SQLAlchemyError, InvalidEntry, ModuleNotFoundError) as error:
+        why = error.orig if isinstance(error, DatabaseError) else error
+        file = file_of(db_url)
+        if file and "disk is full" in str(why):
+            raise UsageError(disk.full(error, [file.parent])) from None
         remedy = "end what else uses it, or put your last copy of it back, and run this again"
-        raise UsageError(f"the gradebook {room.gradebook_path} can't be used ({error.orig}): {remedy}") from None
+        if isinstance(error, ModuleNotFoundError):
+            remedy = f"pip install the package that has {error.name}, and run this again"
+        elif file is None:
+            remedy = "see that the database runs, and that c.CourseDirectory.db_url is right, and run this again"
+        told = without_password(str(why), db_url)
+        raise UsageError(f"the gradebook {shown(db_url)} can't be used ({told}): {remedy}") from None
 
 
 def report(
@@ -80,25 +102,72 @@ def release(
     exchange: Annotated[bool, typer.Option("--exchange", help="also into nbgrader's exchange (JupyterHub)")] = False,
 ) -> None:
     """Build the course, enter the lesson into the gradebook and release an edition. Points given already stay."""
-    from autograder.classroom.classroom import clone_config
-    from autograder.paths import CLONE, EDITIONS
-    from autograder.release.course import CourseError, build, write_record
-    from autograder.release.publish import enter_gradebook, to_exchange
+    from autograder.classroom.classroom import Classroom, clone_config
+    from autograder.classroom.lock import alone
+    from autograder.gradebook.address import shown
+    from autograder.paths import COURSE, EDITIONS, SOURCES
+    from autograder.release import publish
 
     if edition not in EDITIONS:
         raise UsageError(f"unknown edition {edition!r}: choose one of {', '.join(EDITIONS)}")
     config = clone_config()
-    try:
-        build()
-        write_record()
-        enter_gradebook(config, lesson)
+    db_url = config.CourseDirectory.db_url
+    with told_plainly(db_url):
         if exchange:
-            to_exchange(config, lesson, edition)
-    except CourseError as error:
-        raise UsageError(str(error)) from None
-    print(f"the gradebook knows {lesson}: {config.CourseDirectory.db_url.removeprefix('sqlite:///')}")
-    print(f"released: {CLONE / 'course' / edition / lesson}{' and the exchange' if exchange else ''}")
+            publish.exchange_folder(config)  # before anything is done
+        with alone(Classroom(lesson, config).root, "release"), alone(SOURCES.parent, "release"):
+            publish.release(config, lesson, edition)
+            into = publish.to_exchange(config, lesson, edition) if exchange else ""
+    print(f"the gradebook knows {lesson}: {shown(db_url)}")
+    print(f"released: {COURSE / edition / lesson}{f' and {into}' if into else ''}")
     print(f"a bundle for students: make student EDITION={edition}; for Colab: make colab EDITION={edition}")
+
+
+def term(
+    name: Annotated[str, typer.Argument(help="of the term that has ended, 2026-spring for example")],
+) -> None:
+    """Begin a new term: all of the class goes to archive/NAME of its folder, and an empty class knows the lessons."""
+    from autograder.classroom.classroom import clone_config
+    from autograder.classroom.term import archive
+
+    config = clone_config()
+    with told_plainly(config.CourseDirectory.db_url):
+        moved, lessons = archive(config, name)
+    print(f"the class of {name} lies in {moved}; to look at it again: MINIVLLM_CLASSROOM={moved}")
+    print(
+        f"the new class is empty and knows {', '.join(lessons)}"
+        if lessons
+        else f"the new class knows no lesson: {FIRST}"
+    )
+
+
+def roster(
+    file: Annotated[Path, typer.Argument(help="CSV with the columns id, first_name, last_name, email")],
+    lesson: Annotated[str, typer.Option("--lesson", help="of which hand-ins are compared")] = "lesson-2",
+) -> None:
+    """Enter the students of a list into the gradebook, and say who of them has no folder and who is not on the list."""
+    from autograder.classroom.classroom import Classroom
+    from autograder.gradebook import roster as of_class
+
+    room = Classroom(lesson)
+    with plainly(room):
+        students, ignored = of_class.read(file)
+        with room.gradebook() as gradebook:
+            new, changed = of_class.enter(gradebook.db, students)
+        handed_in = room.folders()
+    listed = [student.id for student in students]
+    print(f"{len(listed)} students are in {room.gradebook_path}: {new} new, {changed} changed")
+    print(_named("columns not used", ignored))
+    print(_named(f"without a folder in {room.submitted}", [each for each in listed if each not in handed_in]))
+    print(_named(f"with a folder, and not in {file.name}", sorted({*handed_in} - {*listed})))
+
+
+def _named(what: str, names: Sequence[str]) -> str:
+    """`what`: how many, and who."""
+    from autograder.intake.notes import shown
+
+    told = f" ({', '.join(map(shown, names))})" if names else ""
+    return f"{what}: {len(names)}{told}"
 
 
 def doctor() -> None:
@@ -150,4 +219,4 @@ def demo(
     print(f"To read the answers in the formgrader: MINIVLLM_CLASSROOM={root} make lab, then Nbgrader > Formgrader")
 
 
-COMMANDS = (report, release, doctor, demo)
+COMMANDS = (report, release, roster, term, doctor, demo)

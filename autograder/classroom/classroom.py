@@ -9,25 +9,26 @@ interrupted run has left is taken up where it stopped. This process reads nothin
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Collection, Generator
+from contextlib import AbstractContextManager
 from pathlib import Path
 
-from filelock import FileLock, Timeout
 from nbgrader.api import Assignment, Gradebook
 from sqlalchemy import select
 from traitlets.config import Config
-from traitlets.config.loader import PyFileConfigLoader
 
+from autograder.classroom.lock import alone
 from autograder.classroom.submission import grader
 from autograder.classroom.worker import NO_FILES, Row, Task
 from autograder.classroom.workers import Workers
+from autograder.config import clone_config as clone_config
 from autograder.gradebook import decisions
+from autograder.gradebook.address import shown as shown_address
 from autograder.gradebook.entry import Book, Digests, fail
+from autograder.gradebook.lesson import current_release, fault_of_release
 from autograder.gradebook.tables import reading, transaction
 from autograder.gradebook.verdict import Verdict, verdicts
 from autograder.intake.notes import shown
-from autograder.paths import CLONE
 
 SHOWN_NAMES = 10
 
@@ -70,7 +71,7 @@ class Classroom:
 
     @property
     def gradebook_path(self) -> str:
-        return str(self._directories.db_url).removeprefix("sqlite:///")
+        return shown_address(self._directories.db_url)
 
     def folders(self, only: Collection[str] = ()) -> dict[str, Path]:
         """The submissions by student: of all, or of these. Where a student's folder lacks the lesson's, it isn't there.
@@ -91,23 +92,22 @@ class Classroom:
                 raise ClassroomError(f"unknown student {name!r}: {self.submitted} holds {names}{more}")
         return {name: folder for name, folder in folders.items() if not only or name in only}
 
-    @contextmanager
-    def alone(self) -> Iterator[None]:
-        """Nobody else grades this class meanwhile. Raises ClassroomError if somebody does."""
-        lock = FileLock(self.root / ".grade.lock", timeout=0)
-        try:
-            lock.acquire()
-        except Timeout:
-            raise ClassroomError(f"another grade is running in {self.root}: wait for its end, or end it") from None
-        try:
-            yield
-        finally:
-            lock.release()
+    def alone(self) -> AbstractContextManager[None]:
+        """Nobody else grades this class meanwhile, nor releases. Raises BusyError if somebody does."""
+        return alone(self.root, "grade")
+
+    def check_release(self) -> None:
+        """Raises ClassroomError if what lies on disk is not what was released: nothing may be graded against it."""
+        with reading(self.book.db_url, self.book.course_id) as session:
+            fault = fault_of_release(session, self.lesson, self.sources.parent.parent, self.course)
+        if fault:
+            raise ClassroomError(fault)
 
     @property
     def release(self) -> str:
         """The digest of the lesson as it was released."""
-        return ""
+        with reading(self.book.db_url, self.book.course_id) as session:
+            return current_release(session, self.lesson) or ""
 
     def tasks(self, folders: dict[str, Path], force: bool = False, only_look: bool = False) -> list[Task]:
         common = (self.sources, self.course, self.release, force, only_look)
@@ -123,11 +123,6 @@ class Classroom:
         with transaction(self.book.db_url, self.book.course_id) as session:
             decisions.adopt(session, self.lesson)
         return verdicts(self.book, self.look(), Digests(NO_FILES, self.release, grader()))
-
-
-def clone_config() -> Config:
-    config: Config = PyFileConfigLoader("nbgrader_config.py", path=str(CLONE)).load_config()
-    return config
 
 
 def grade_class(

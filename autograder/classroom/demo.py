@@ -26,7 +26,6 @@ def create(root: Path, students: Mapping[str, Any] = CLASS) -> Classroom:
         build()
     os.environ["MINIVLLM_CLASSROOM"] = str(root)
     config = clone_config()
-    config.CourseDirectory.release_directory = str(root / "release")
     enter_gradebook(config, LESSON)
     room = Classroom(LESSON, config)
     for student, does in students.items():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import shutil
-import sqlite3
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -29,7 +28,7 @@ def checks() -> list[Check]:
     found = [_package("nbgrader"), _package("jupyterlab", needed=False), _package("bleach")]
     if not all(check.ok for check in found if check.needed):
         return found
-    return [*found, _alembic(), _sandbox(), *_rubrics(), _course(), *_class(), _formgrader(), _mathjax()]
+    return [*found, _alembic(), _sandbox(), *_rubrics(), *_class(), _formgrader(), _mathjax()]
 
 
 def _package(name: str, needed: bool = True) -> Check:
@@ -68,34 +67,18 @@ def _rubrics() -> Iterator[Check]:
     yield Check("rubric", True, ", ".join(QUESTIONS))
 
 
-def _course() -> Check:
-    from autograder.paths import CLONE, EDITIONS
-
-    lacking = [edition for edition in EDITIONS if not any((CLONE / "build" / "source" / edition).glob("*/*.ipynb"))]
-    if lacking:
-        return Check("course", False, f"build/source holds no {', '.join(lacking)}: python -m autograder release en")
-    return Check("course", True, str(CLONE / "build" / "source"))
-
-
 def _class() -> Iterator[Check]:
-    from autograder.classroom.classroom import clone_config
+    from autograder.classroom import checks
+    from autograder.config import clone_config
 
-    url = str(clone_config().CourseDirectory.db_url)
-    path = Path(url.removeprefix("sqlite:///"))
-    remedy = "python -m autograder release en"
-    if not url.startswith("sqlite:///"):
-        yield Check("gradebook", True, "a database server")
-    elif not path.is_file():
-        yield Check("gradebook", False, f"{path} is not there yet: {remedy}", needed=False)
-    else:
-        try:
-            with sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True) as database:
-                lessons = [name for (name,) in database.execute("select name from assignment")]
-        except sqlite3.Error as error:
-            yield Check("gradebook", False, f"{path} can't be read ({error}): put your last copy of it back")
-            return
-        told = f"{path}: {', '.join(lessons)}" if lessons else f"{path} knows no lesson: {remedy}"
-        yield Check("gradebook", bool(lessons), told, needed=False)
+    try:
+        config = clone_config()
+    except OSError as error:
+        yield Check("nbgrader", False, str(error))
+        return
+    yield checks.course(config)
+    yield from checks.gradebook(config)
+    yield from checks.disks(config)
 
 
 def _formgrader() -> Check:

@@ -18,6 +18,7 @@ from nbgrader import utils
 from autograder.gradebook.entry import Digests, Graded, GradedCell, GradedNotebook
 from autograder.gradebook.shown import as_text_alone
 from autograder.intake.folder import files
+from autograder.intake.handing_in import TIMESTAMP, carried, for_nbgrader
 from autograder.intake.intake import intake
 from autograder.intake.notes import Note, shown
 from autograder.intake.released import Released, released
@@ -28,7 +29,6 @@ from autograder.paths import CLONE, COURSE
 from autograder.running.cells import execute_notebook
 from minivllm.lesson import encoding, outcome
 
-TIMESTAMP = "timestamp.txt"
 GRADER = (CLONE / "autograder", Path(outcome.__file__), Path(encoding.__file__))
 MAX_NOTES = 60
 MAX_TOLD = 40  # sentences of one cell
@@ -44,7 +44,8 @@ def grade_submission(folder: Path, student: str, sources: Path, digests: Digests
         return graded
     taken = intake(folder, student, course)
     graded.edition = edition_of(taken.notebooks.values())
-    graded.notes = [*taken.notes, *honesty.in_files(sorted(os.listdir(folder))[:1000]), *honesty.in_text(taken.handed_in)]
+    names = sorted(os.listdir(folder))[:1000]
+    graded.notes = [*taken.notes, *honesty.in_files(names), *honesty.in_text(taken.handed_in)]
     known = {path.stem: path for path in sources.glob("*.ipynb")}
     templates = released(folder.name, course)
     for name, notebook in taken.notebooks.items():
@@ -52,10 +53,10 @@ def grade_submission(folder: Path, student: str, sources: Path, digests: Digests
             graded.notes.append(Note("refused", f"{name}.ipynb is no notebook of this lesson", notebook=name))
             continue
         graded.notebooks[name] = _judged(name, read(known[name]), notebook, templates[name], graded.notes)
-    graded.handed_in_at, more = _timestamp(folder / TIMESTAMP)
+    written, more = carried(folder)
     graded.notes += more
-    if graded.handed_in_at:
-        graded.beside[TIMESTAMP] = f"{graded.handed_in_at}\n".encode("ascii")
+    graded.handed_in_at = written.get(TIMESTAMP, b"").decode("ascii").strip()
+    graded.beside = for_nbgrader(written)
     if not graded.notebooks:
         reasons = [note.text for note in graded.notes if note.kind == "refused"]
         graded.failed = "; ".join(reasons[:3]) or "no notebook was handed in"
@@ -140,18 +141,6 @@ def _bounded(notes: list[Note]) -> list[Note]:
         return notes
     ranked = sorted(notes, key=lambda note: not note.needs_person)
     return [*ranked[:MAX_NOTES], Note("flagged", f"{len(notes) - MAX_NOTES} more notes were left out")]
-
-
-def _timestamp(path: Path) -> tuple[str, list[Note]]:
-    """When it was handed in, as `nbgrader collect` has written it down."""
-    if not os.path.lexists(path):
-        return "", []
-    try:
-        text = _content(path)[:100].decode("ascii").strip()
-        utils.parse_utc(text)
-    except (ValueError, OverflowError):
-        return "", [Note("flagged", f"{TIMESTAMP} says no time: whether it was late is not known")]
-    return text, []
 
 
 def read(path: Path) -> NotebookNode:

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import hashlib
 import re
-import shutil
-import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +21,14 @@ import jupytext
 import nbformat
 from nbconvert.preprocessors import ClearOutputPreprocessor, TagRemovePreprocessor
 from nbgrader.apps import NbGraderAPI
-from nbgrader.preprocessors import ClearSolutions
+from nbgrader.preprocessors import ClearSolutions, SaveCells
 from traitlets.config import Config
 
 from autograder.paths import COURSE, EDITIONS, SOLUTIONS, SOURCES
 from autograder.release.stubs import ClearSolutionsWithStubs
-from minivllm.submission import RECORD, record
+from autograder.release.swap import aside, in_force
+from minivllm.engine.interrupts import hold_interrupts
+from minivllm.submission import record as record_text
 
 SET_UP_CELL = Path(__file__).with_name("set_up_cell.py")
 """What every notebook begins with; Colab needs it, and elsewhere it does nothing."""
@@ -46,29 +49,51 @@ def configure(c: Config) -> None:
     ]
 
 
-def build(solutions: Path = SOLUTIONS, sources: Path = SOURCES, course: Path = COURSE) -> list[Path]:
-    """Build every edition of every lesson anew and return the released notebooks, sorted."""
-    lessons = sorted(path for path in solutions.iterdir() if path.is_dir())
-    for edition in EDITIONS:
-        shutil.rmtree(sources / edition, ignore_errors=True)
-        for lesson in lessons:
-            for path in sorted(lesson.glob("*.md")):
-                write_notebook(edition_of(path, edition), sources / edition / lesson.name / f"{path.stem}.ipynb")
-            release(sources / edition, course / edition, lesson.name)
-        for old in course.glob(f"{edition}/*"):
-            if old.name not in {lesson.name for lesson in lessons}:
-                shutil.rmtree(old)
+def build(
+    solutions: Path = SOLUTIONS, sources: Path = SOURCES, course: Path = COURSE, record: Path | None = None
+) -> list[Path]:
+    """Build every edition of every lesson anew and return the released notebooks, sorted. All or nothing changes."""
+    with built(solutions, sources, course, record) as new, hold_interrupts(), in_force(new.places):
+        pass
     return sorted(course.glob("*/*/*.ipynb"))
+
+
+@dataclass(frozen=True)
+class Built:
+    """A course that lies aside, and what of it takes whose place."""
+
+    sources: Path
+    course: Path
+    places: tuple[tuple[Path, Path], ...]
+
+
+@contextmanager
+def built(solutions: Path, sources: Path, course: Path, record: Path | None) -> Iterator[Built]:
+    """Build everything aside; what of it has not taken its place at the block's end is gone. Raises CourseError."""
+    with ExitStack() as stack:
+        new_sources, new_course = (stack.enter_context(aside(place, sources.parent)) for place in (sources, course))
+        lessons = sorted(path for path in solutions.iterdir() if path.is_dir())
+        for edition in EDITIONS:
+            (new_sources / edition).mkdir()
+            (new_course / edition).mkdir()
+            for lesson in lessons:
+                for path in sorted(lesson.glob("*.md")):
+                    made = new_sources / edition / lesson.name / f"{path.stem}.ipynb"
+                    write_notebook(edition_of(path, edition), made)
+                release(new_sources / edition, new_course / edition, lesson.name)
+        places = [(new_sources / edition, sources / edition) for edition in EDITIONS]
+        places += [(new_course / edition, course / edition) for edition in EDITIONS]
+        if record:
+            made = stack.enter_context(aside(record, sources.parent)) / record.name
+            made.write_text(record_of(new_course), encoding="utf-8")
+            places.append((made, record))
+        yield Built(new_sources, new_course, tuple(places))
 
 
 def record_of(course: Path = COURSE) -> str:
     """What `minivllm check-submission` has to know of the released notebooks, as the text of its record."""
     names = {path.stem for path in course.glob("*/*/*.ipynb")}
-    return record({name: [_cells(path) for path in sorted(course.glob(f"*/*/{name}.ipynb"))] for name in names})
-
-
-def write_record() -> None:
-    RECORD.write_text(record_of(), encoding="utf-8")
+    return record_text({name: [_cells(path) for path in sorted(course.glob(f"*/*/{name}.ipynb"))] for name in names})
 
 
 def _cells(path: Path) -> list[Any]:
@@ -124,21 +149,25 @@ def write_notebook(notebook: Any, path: Path) -> None:
 
 
 def release(source: Path, target: Path, lesson: str) -> None:
-    """nbgrader's own generate_assignment, without a gradebook. The old release stays if it fails."""
-    with tempfile.TemporaryDirectory() as root:
-        config = Config()
-        configure(config)
-        config.CourseDirectory.root = root
-        config.CourseDirectory.source_directory = str(source.resolve())
-        config.CourseDirectory.release_directory = str(Path(root) / "release")
-        config.GenerateAssignment.no_database = True
-        config.GenerateAssignment.preprocessors = [
-            step for step in config.GenerateAssignment.preprocessors if step.__name__ != "SaveCells"
-        ]
-        result: dict[str, Any] = NbGraderAPI(config=config).generate_assignment(lesson, force=True)
-        if not result["success"]:
-            told = f"{result.get('log', '')}\n{result.get('error', '')}"
-            reasons = re.findall(r"^ *(\w*(?:Error|Exception): .*)$", told, flags=re.MULTILINE)
-            raise CourseError(f"nbgrader could not release {lesson}: {reasons[0] if reasons else told}")
-        shutil.rmtree(target / lesson, ignore_errors=True)
-        shutil.copytree(Path(root) / "release" / lesson, target / lesson)
+    """nbgrader's own generate_assignment into `target`, without a gradebook."""
+    config = Config()
+    configure(config)
+    config.CourseDirectory.root = str(target.parent)
+    config.CourseDirectory.source_directory = str(source.resolve())
+    config.CourseDirectory.release_directory = str(target.resolve())
+    config.GenerateAssignment.no_database = True
+    config.GenerateAssignment.preprocessors = [
+        step for step in config.GenerateAssignment.preprocessors if step is not SaveCells
+    ]
+    result: dict[str, Any] = NbGraderAPI(config=config).generate_assignment(lesson, force=True)
+    if not result["success"]:
+        raise CourseError(f"nbgrader could not release {lesson}: {reason_of(result)}")
+
+
+def reason_of(answer: dict[str, Any]) -> str:
+    """Why nbgrader says that it failed. Ctrl-C, which it takes for a failure, is raised again."""
+    told = f"{answer.get('log', '')}\n{answer.get('error', '')}"
+    if re.search(r"^KeyboardInterrupt$", told, flags=re.MULTILINE):
+        raise KeyboardInterrupt
+    reasons = re.findall(r"^ *([\w.]*(?:Error|Exception): .*)$", told, flags=re.MULTILINE)
+    return str(reasons[0]) if reasons else told.strip()[-300:]

@@ -4,6 +4,7 @@ import json
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -217,7 +218,7 @@ def _write(output: Path | None, result: dict[str, Any]) -> None:
         output.write_text(json.dumps(result, indent=1) + "\n")
 
 
-def run(app: typer.Typer, errors: tuple[type[Exception], ...]) -> None:
+def run(app: Callable[..., Any], errors: tuple[type[Exception], ...]) -> None:
     """Runs a command line: bad input ends in one line on stderr and exit code 2, not in a traceback."""
     try:
         code = app(standalone_mode=False)

@@ -7,7 +7,6 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from nbgrader.apps import NbGraderAPI
 from sqlalchemy import delete
 from traitlets.config import Config
 
@@ -17,6 +16,7 @@ from autograder.classroom.workers import Workers
 from autograder.gradebook.tables import Decision, Settlement, State, transaction
 from autograder.paths import CLONE
 from autograder.release.course import build
+from autograder.release.publish import enter_gradebook
 from tests.autograder.classroom import ESSAY, LESSON, MAPPING, NOTEBOOK, filled_in, planner, read, write
 
 CELLS = ("plan_examples", "plan_main_path", "plan_boundaries", "source_mapping_check")
@@ -32,8 +32,7 @@ class Room:
         build(root / "solutions", root / "source", root / "course")
         (root / "class").mkdir()
         self._open(root)
-        done = NbGraderAPI(config=self.config).generate_assignment(LESSON, force=True)
-        assert done["success"], done
+        enter_gradebook(self.config, LESSON)
 
     def _open(self, root: Path) -> None:
         self.root = root
