@@ -67,9 +67,14 @@ def report(
     notebooks: Annotated[
         str, typer.Option("--notebooks", help="where feedback's links find the notebooks, an address or a folder")
     ] = "",
+    exchange: Annotated[
+        bool, typer.Option("--exchange", help="also put the feedback where `nbgrader fetch_feedback` finds it")
+    ] = False,
 ) -> None:
     """Write the class on one page, the registrar's table and every student's feedback, and print the table."""
     from autograder.classroom.classroom import Classroom
+    from autograder.release.course import CourseError
+    from autograder.release.feedback_exchange import LINKS, hand_out
     from autograder.reports import report as pages
 
     room = Classroom(lesson)
@@ -82,18 +87,27 @@ def report(
     open_ends = pages.open_ends(found, without or ())
     if final and open_ends:
         raise UsageError(
-            f"{len(open_ends)} of {len(found)} students are ungraded or have answers that nobody has read, so nothing "
-            f"is final: {'; '.join(open_ends)}. Remedy: run `python -m autograder grade`, give points in the "
-            "formgrader, or leave out with --without STUDENT whom you have decided about; then run this again"
+            f"{len(open_ends)} of {len(found)} students are ungraded, or something about them is unread or open, so "
+            f"nothing is final: {'; '.join(open_ends)}. Remedy: run `python -m autograder grade`, give points in the "
+            "formgrader, settle notes, or leave out with --without STUDENT whom you have decided about; then try again"
         )
     out = out or room.root / "reports" / lesson
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(f"{out} can't be made ({error.strerror}): name a folder that you may write to") from None
-    base = f"{notebooks.rstrip('/')}/" if notebooks else ""
+    base = f"{notebooks.rstrip('/')}/" if notebooks else LINKS if exchange else ""
     with plainly(room):
         pages.show(pages.write(room, found, out, base), out)
+        if not exchange:
+            return
+        try:
+            folder, left_out = hand_out(room.config, lesson, pages.feedback_of(found, out))
+        except CourseError as error:
+            raise UsageError(str(error)) from None
+    print(f"feedback for `nbgrader fetch_feedback {lesson}`: {folder}")
+    if left_out:
+        print(_named("handed in without the exchange, so their pages have to go another way", left_out))
 
 
 def release(

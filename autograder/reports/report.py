@@ -162,11 +162,10 @@ def open_ends(verdicts: Iterable[Verdict], without: Collection[str] = ()) -> lis
 def write(room: Classroom, found: list[Verdict], out: Path, base: str = "") -> ClassReport:
     """Write report.html, grades.csv and feedback/STUDENT/ below `out`. `base` is where the notebooks lie."""
     report = ClassReport(found)
-    feedback = out / "feedback"
-    feedback.mkdir(parents=True, exist_ok=True)
+    pages = feedback_of(found, out)
     for verdict in report.verdicts:
-        page = feedback / verdict.student / "feedback.html"
-        page.parent.mkdir(exist_ok=True)
+        page = pages[verdict.student]
+        page.parent.mkdir(parents=True, exist_ok=True)
         page.write_text(page_of(verdict, room.lesson, base), encoding="utf-8")
     html = (
         environment()
@@ -183,6 +182,11 @@ def write(room: Classroom, found: list[Verdict], out: Path, base: str = "") -> C
     (out / "report.html").write_text(html, encoding="utf-8")
     write_csv(out / "grades.csv", report.verdicts)
     return report
+
+
+def feedback_of(found: Iterable[Verdict], out: Path) -> dict[str, Path]:
+    """Where each student's page lies below `out`."""
+    return {verdict.student: out / "feedback" / verdict.student / "feedback.html" for verdict in found}
 
 
 def show(report: ClassReport, out: Path) -> None:
