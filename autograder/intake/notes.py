@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from dataclasses import dataclass
 
+NEEDS_PERSON = frozenset({"refused", "flagged", "not_run"})
+"""The kinds of notes that somebody has to settle before the points are final."""
 MAX_TEXT = 20_000  # characters of a student's text that a note quotes
 MAX_NAME = 120
 
@@ -14,7 +18,8 @@ class Note:
 
     Attributes:
         kind: "refused" (not graded), "repaired" (made up for), "edited" (changed outside the answers; the course's own
-            cell was used) or "flagged" (a person has to look).
+            cell was used), "not_run" (code of the student that was left out or failed on the way to an answer) or
+            "flagged" (a person has to look).
         cell: a grade id, or what else names the cell.
         kept: the text that stands in the graded notebook, where the note is about two texts.
         other: the text that does not.
@@ -27,6 +32,16 @@ class Note:
     line: int = 0
     kept: str = ""
     other: str = ""
+
+    @property
+    def needs_person(self) -> bool:
+        return self.kind in NEEDS_PERSON
+
+    @property
+    def key(self) -> str:
+        """The same for the same words about the same cell, and no others: what a settled note is known by."""
+        parts = [self.kind, self.notebook, self.cell, self.text, self.kept, self.other]
+        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
 
 
 def shown(name: str) -> str:
