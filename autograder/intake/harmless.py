@@ -6,6 +6,7 @@ not matter which tool shows it. Pages that nbconvert makes of it clean their Mar
 
 from __future__ import annotations
 
+import html
 import re
 
 import bleach
@@ -23,6 +24,10 @@ PICTURES = ("image/png", "image/jpeg", "image/gif")
 PICTURE = re.compile(rf"data:(?:{'|'.join(PICTURES)});base64,[A-Za-z0-9+/=]+")
 ATTACHED = "attachment:"
 Attachments = dict[str, dict[str, str]]
+MAX_MARKDOWN = 10_000
+"""Characters of a text that is read as Markdown: the parser's time grows with the square of some texts' length."""
+BLOCK = re.compile(r"(`{3,})text\n(.*)\n\1((?:\n\n!\[\]\(attachment:[\w.-]+\))*)", flags=re.DOTALL)
+"""What `as_text` makes, and the pictures below it."""
 
 
 @pass_context
@@ -33,11 +38,23 @@ def safe_markdown(context: Context, source: str) -> str:
 
 
 def as_html(source: str, attachments: Attachments | None = None) -> str:
+    if len(source) > MAX_MARKDOWN:
+        return _as_block(source, attachments)
     renderer = IPythonRenderer(escape=False, exclude_anchor_links=True, attachments=attachments)
-    html = MarkdownWithMath(renderer=renderer).render(source)
-    protocols = {"http", "https", "mailto", "data"}  # the last for pictures alone
-    safe: str = bleach.clean(html, tags=TAGS, attributes=_may_stay, protocols=protocols)
+    try:
+        page = MarkdownWithMath(renderer=renderer).render(source)
+        protocols = {"http", "https", "mailto", "data"}  # the last for pictures alone
+        safe: str = bleach.clean(page, tags=TAGS, attributes=_may_stay, protocols=protocols)
+    except RecursionError:
+        return _as_block(source, attachments)
     return safe
+
+
+def _as_block(source: str, attachments: Attachments | None) -> str:
+    block = BLOCK.fullmatch(source)
+    below = block[3][:MAX_MARKDOWN] if block else ""
+    page = f"<pre><code>{html.escape(block[2] if block else source)}</code></pre>"
+    return page + (as_html(below, attachments) if below else "")
 
 
 def _may_stay(tag: str, name: str, value: str) -> bool:
@@ -49,10 +66,20 @@ def _may_stay(tag: str, name: str, value: str) -> bool:
 
 
 def harmless(source: str, attachments: Attachments | None = None) -> str:
-    """`source` itself if it is plain Markdown; with HTML, foreign pictures or odd links, its text as a code block."""
-    watch = _Watch(attachments or {})
-    MarkdownWithMath(renderer=watch).render(source)
-    return as_text(source) if watch.active else source
+    """`source` itself if it is plain Markdown; with HTML, foreign pictures or odd links, its text as a code block.
+
+    So is a text that is too long to be read as Markdown.
+    """
+    if len(source) <= MAX_MARKDOWN:
+        watch = _Watch(attachments or {})
+        try:
+            MarkdownWithMath(renderer=watch).render(source)
+        except RecursionError:
+            watch.active = True
+        if not watch.active:
+            return source
+    shown = (f"\n\n![](attachment:{name})" for name in attachments or {} if re.fullmatch(r"[\w.-]+", name))
+    return as_text(source) + "".join(shown)
 
 
 def as_text(source: str) -> str:
