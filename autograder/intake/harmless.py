@@ -26,6 +26,8 @@ ATTACHED = "attachment:"
 Attachments = dict[str, dict[str, str]]
 MAX_MARKDOWN = 10_000
 """Characters of a text that is read as Markdown: the parser's time grows with the square of some texts' length."""
+DEARER = {re.compile(r"-[ :]*\|"): 60, re.compile("&"): 200, re.compile(r"\|\n"): 200}
+"""What makes the parser slow in a shorter text too, by how often it stands in what a person writes at most."""
 BLOCK = re.compile(r"(`{3,})text\n(.*)\n\1((?:\n\n!\[\]\(attachment:[\w.-]+\))*)", flags=re.DOTALL)
 """What `as_text` makes, and the pictures below it."""
 
@@ -38,7 +40,7 @@ def safe_markdown(context: Context, source: str) -> str:
 
 
 def as_html(source: str, attachments: Attachments | None = None) -> str:
-    if len(source) > MAX_MARKDOWN:
+    if not _is_quick(source):
         return _as_block(source, attachments)
     renderer = IPythonRenderer(escape=False, exclude_anchor_links=True, attachments=attachments)
     try:
@@ -68,9 +70,9 @@ def _may_stay(tag: str, name: str, value: str) -> bool:
 def harmless(source: str, attachments: Attachments | None = None) -> str:
     """`source` itself if it is plain Markdown; with HTML, foreign pictures or odd links, its text as a code block.
 
-    So is a text that is too long to be read as Markdown.
+    So is a text that can't be read as Markdown at once.
     """
-    if len(source) <= MAX_MARKDOWN:
+    if _is_quick(source):
         watch = _Watch(attachments or {})
         try:
             MarkdownWithMath(renderer=watch).render(source)
@@ -80,6 +82,10 @@ def harmless(source: str, attachments: Attachments | None = None) -> str:
             return source
     shown = (f"\n\n![](attachment:{name})" for name in attachments or {} if re.fullmatch(r"[\w.-]+", name))
     return as_text(source) + "".join(shown)
+
+
+def _is_quick(source: str) -> bool:
+    return len(source) <= MAX_MARKDOWN and all(len(each.findall(source)) <= most for each, most in DEARER.items())
 
 
 def as_text(source: str) -> str:
