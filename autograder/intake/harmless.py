@@ -24,9 +24,14 @@ PICTURES = ("image/png", "image/jpeg", "image/gif")
 PICTURE = re.compile(rf"data:(?:{'|'.join(PICTURES)});base64,[A-Za-z0-9+/=]+")
 ATTACHED = "attachment:"
 Attachments = dict[str, dict[str, str]]
-MAX_MARKDOWN = 10_000
+MAX_MARKDOWN = 8_000
 """Characters of a text that is read as Markdown: the parser's time grows with the square of some texts' length."""
-DEARER = {re.compile(r"-[ :]*\|"): 60, re.compile("&"): 200, re.compile(r"\|\n"): 200}
+DEARER = {
+    re.compile(r"-[ :]*\|"): 60,
+    re.compile("&"): 200,
+    re.compile(r"([*_>~=`])\1{7}"): 60,
+    re.compile(r"\|\n"): 200,
+}
 """What makes the parser slow in a shorter text too, by how often it stands in what a person writes at most."""
 BLOCK = re.compile(r"(`{3,})text\n(.*)\n\1((?:\n\n!\[\]\(attachment:[\w.-]+\))*)", flags=re.DOTALL)
 """What `as_text` makes, and the pictures below it."""

@@ -28,6 +28,10 @@ UNSURE = {
     "en": "Confidence {confidence:.0%}: too unsure to fill in points. A person has to read this answer closely.",
     "zh": "置信度 {confidence:.0%}：把握不足，不填分。这份答案需要由人细读。",
 }
+PICTURES = {
+    "en": "The answer has pictures ({count}), which no scorer reads: a person has to look at them.",
+    "zh": "这份答案带有图片（{count} 张），评分程序看不懂图片：需要由人来看。",
+}
 
 
 @dataclass(frozen=True)
@@ -55,6 +59,11 @@ class Suggested:
         chain, veto = found.dimensions["chain"].label, found.veto or ""
         return cls(points, found.points, found.confidence, chain, veto, comment, digest(text))
 
+    @classmethod
+    def of_pictures(cls, count: int, text: str, language: str) -> Suggested:
+        """Nothing is suggested for an answer with pictures."""
+        return cls(None, 0.0, None, 0.0, "", PICTURES[language].format(count=count), digest(text))
+
 
 def digest(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
@@ -79,6 +88,9 @@ def suggest(notebook: NotebookNode, known: dict[str, dict[str, Any]] | None = No
     for cell in notebook.cells:
         grade_id = cell.metadata.get("nbgrader", {}).get("grade_id")
         if not utils.is_solution(cell) or grade_id not in QUESTIONS:
+            continue
+        if pictures := cell.metadata.get("minivllm", {}).get("pictures"):
+            suggestions[grade_id] = asdict(Suggested.of_pictures(pictures, cell.source, language))
             continue
         before = (known or {}).get(grade_id, {})
         same = before.get("digest") == digest(cell.source)
