@@ -4,6 +4,7 @@ whose it is, and shown to a person where not.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -16,6 +17,7 @@ from autograder.intake.transplant import PICTURES, Transplant
 from autograder.intake.versions import Version
 
 MAX_SHOWN = 10
+MUCH_MORE = 1.5
 MIN_WEAK = 80  # characters of a text without any sign that it is an answer
 
 
@@ -38,14 +40,27 @@ class Wanting:
 
 @dataclass
 class Found:
-    """Changed versions by name, and what is said."""
+    """Changed versions by name, and what is said. `taken` are the texts that found their place."""
 
     versions: dict[str, Version]
     notes: list[Note] = field(default_factory=list)
     wanting: list[Wanting] = field(default_factory=list)
     """Answers that stay blank."""
+    taken: list[str] = field(default_factory=list)
     used: set[str] = field(default_factory=set)
     """Names of files out of which something was taken or shown."""
+
+    def of_transplant(self, version: Version) -> list[Note]:
+        """Its notes, but for those on a text that was taken over."""
+        return [note for note in version.transplant.notes if note.kind != "flagged" or not self._is_taken(note.other)]
+
+    def _is_taken(self, text: str) -> bool:
+        mine = _squeezed(text)
+        return any(text in mine and len(mine) < MUCH_MORE * len(text) for text in self.taken)
+
+
+def _squeezed(text: str) -> str:
+    return re.sub(r"[#\s]+", "", text)
 
 
 def wanting(best: Mapping[str, Version], known: Editions) -> list[Wanting]:
@@ -150,6 +165,7 @@ class Elsewhere:
         kind = "flagged" if is_guess else "repaired"
         self.found.notes.append(Note(kind, told, name, grade_id, kept=quoted(found.text)))
         self.found.used.add(found.file.name)
+        self.found.taken.append(_squeezed(found.text))
         return True
 
     def _add_notebook(self, released: Released, found: Loose) -> None:

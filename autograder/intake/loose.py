@@ -18,6 +18,7 @@ from autograder.intake.walk import ending
 
 MIN_TEXT = 40  # characters of a text that may be an answer without any sign that it is
 MIN_COMMENT = 120
+MIN_SAID = 15
 MAX_READ = 2 << 20  # characters of loose texts in all
 QUESTION = re.compile(r"q(\d)_answer")
 _STRING = re.compile(r'("""|\'\'\')(.*?)\1', re.DOTALL)
@@ -73,13 +74,10 @@ class Texts:
         for cell in version.released.cells:
             if cell.role == "answer" and cell.kind != "code":
                 self._add_extras(version, cell.grade_id, version.answer(cell.number))
-        placed = version.transplant.placed
-        for cell in version.cells:
-            self._add_cell(cell, version.file, name, placed)
+        self._add_cells(version.cells, version.file, name, version.transplant.placed)
 
     def add_stranger(self, stranger: Stranger) -> None:
-        for cell in stranger.cells:
-            self._add_cell(cell, stranger.file)
+        self._add_cells(stranger.cells, stranger.file)
 
     def add_file(self, file: File, text: str) -> None:
         """A file that is no notebook."""
@@ -121,26 +119,46 @@ class Texts:
             return part.question != own
         return not part.first and has_labels(part.text, self._templates)
 
-    def _add_cell(self, cell: Cell, file: File, name: str = "", placed: frozenset[int] = frozenset()) -> None:
-        source = cell.source.strip()
-        self._left -= len(source)
-        if not source or self._left < 0 or text_print(cell.source) in self._prints:
-            return
-        text = text_of(cell.source, cell.kind)
-        found = QUESTION.fullmatch(cell.grade_id) or QUESTION.fullmatch(cell.id)
-        loose = Loose(cell.source, file, f"cell {cell.number}", name=name)
-        if cell.kind == "code":
-            self.code.append(loose)
-        if cell.kind == "code" and text is None:
-            self._add_comments(loose)
-        elif text and cell.number not in placed:
-            loose = replace(loose, text=text, pictures=cell.pictures, lost_pictures=cell.lost_pictures)
-            self._add_text(replace(loose, question=int(found[1]) if found else 0))
+    def _add_cells(
+        self, cells: Sequence[Cell], file: File, name: str = "", placed: frozenset[int] = frozenset()
+    ) -> None:
+        """Text cells that follow each other are one text."""
+        run: list[Cell] = []
+        for cell in cells:
+            self._left -= len(cell.source)
+            if not cell.source.strip() or self._left < 0:
+                continue
+            is_ours = text_print(cell.source) in self._prints
+            text = text_of(cell.source, cell.kind)
+            if cell.kind == "code" and not is_ours:
+                code = Loose(cell.source, file, f"cell {cell.number}", name=name)
+                self.code.append(code)
+                self._add_comments(code if text is None else replace(code, text=""))
+            if text is not None and not is_ours and cell.number not in placed:
+                if run and _question(cell):
+                    self._add_run(run, file, name)
+                    run = []
+                run.append(replace(cell, source=text))
+            elif run:
+                self._add_run(run, file, name)
+                run = []
+        self._add_run(run, file, name)
+
+    def _add_run(self, run: Sequence[Cell], file: File, name: str) -> None:
+        if run:
+            text = "\n\n".join(cell.source for cell in run)
+            pictures = {key: picture for cell in run for key, picture in cell.pictures.items()}
+            whole = Loose(text, file, f"cell {run[0].number}", _question(run[0]), name, pictures=pictures)
+            self._add_text(replace(whole, lost_pictures=sum(cell.lost_pictures for cell in run)))
 
     def _add_text(self, whole: Loose) -> None:
         for part in sections(self._without_released(whole.text), self._templates):
             of = part.question or (whole.question if part.first else 0)
-            if of or len(part.text) >= MIN_TEXT or has_labels(part.text, self._templates):
+            if (
+                (of and _says_something(part.text))
+                or len(part.text) >= MIN_TEXT
+                or has_labels(part.text, self._templates)
+            ):
                 self.text.append(replace(whole, text=part.text, question=of))
 
     def _add_comments(self, code: Loose) -> None:
@@ -150,7 +168,8 @@ class Texts:
         strings = [each[2].strip() for each in _STRING.finditer(code.text)]
         for text in (comments, *strings):
             for part in sections(self._without_released(text), self._templates):
-                if part.question or len(part.text) >= MIN_COMMENT or has_labels(part.text, self._templates):
+                told = part.question and _says_something(part.text)
+                if told or len(part.text) >= MIN_COMMENT or has_labels(part.text, self._templates):
                     self.text.append(replace(code, text=part.text, question=part.question, is_comment=True))
 
     def _without_released(self, text: str) -> str:
@@ -160,6 +179,17 @@ class Texts:
 
     def _is_released(self, line: str) -> bool:
         return len(line.strip()) > 3 and line.strip() in self._lines
+
+
+def _question(cell: Cell) -> int:
+    found = QUESTION.fullmatch(cell.grade_id) or QUESTION.fullmatch(cell.id)
+    return int(found[1]) if found else 0
+
+
+def _says_something(text: str) -> bool:
+    """More than the name of a question."""
+    mark = MARK.match(text[:200])
+    return len(re.findall(r"\w", text[mark.end() if mark else 0 :])) >= MIN_SAID
 
 
 def _of_page(text: str) -> str:
