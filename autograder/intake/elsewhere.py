@@ -56,7 +56,7 @@ class Found:
 
     def _is_taken(self, text: str) -> bool:
         mine = _squeezed(text)
-        return any(text in mine and len(mine) < MUCH_MORE * len(text) for text in self.taken)
+        return any(mine in text or (text in mine and len(mine) < MUCH_MORE * len(text)) for text in self.taken if mine)
 
 
 def _squeezed(text: str) -> str:
