@@ -33,7 +33,7 @@ def decoded(data: bytes) -> Decoded:
     except UnicodeDecodeError:
         garbled = data.decode(encoding, "replace")
     wrong = garbled.count("\ufffd")
-    right = sum(not character.isascii() for character in garbled) - wrong
+    right = _foreign(garbled) - wrong
     if encoding.startswith("utf-8") and right < DAMAGED * wrong and (found := _by_trial(data)):
         return found
     return Decoded(garbled, told, f"holds {wrong} characters that are not {encoding} and were replaced")
@@ -52,9 +52,14 @@ def _by_trial(data: bytes) -> Decoded | None:
         return None
     (score, name, text), *others = tried
     second = max((each[0] for each in others if each[2] != text), default=0.0)
-    if score >= SURE and score - second >= AHEAD and sum(not character.isascii() for character in text) >= ENOUGH:
+    if score >= SURE and score - second >= AHEAD and _foreign(text) >= ENOUGH:
         return Decoded(text, f"is encoded in {name} instead of UTF-8 and was converted")
     return Decoded(text, "", f"is not encoded in UTF-8: it was read as {name}, which is a guess")
+
+
+def _foreign(text: str) -> int:
+    """How many characters are not ASCII."""
+    return len(text) - len(text.encode("ascii", "ignore"))
 
 
 def _share(text: str, plausible: Callable[[str], float]) -> float:
