@@ -277,8 +277,8 @@ def _of_walk(seen: Walk, lesson: str) -> list[Note]:
 
 
 def _of_special(root: Path, lesson: str, seen: Walk) -> list[Note]:
-    notes = []
-    links = []
+    notes: list[Note] = []
+    links: list[File] = []
     for entry in seen.entries:
         file = File(root, lesson, entry)
         if entry.is_file or file.is_hidden or file.is_aside or file.kind is Kind.LITTER:

@@ -111,8 +111,8 @@ class Texts:
             cells = [cell for cell in version.cells if cell.source.strip() in each.text or each.text in cell.source]
             pictures = {name: picture for cell in cells for name, picture in cell.pictures.items()}
             lost = sum(cell.lost_pictures for cell in cells)
-            found = replace(whole, text=each.text, question=each.question, pictures=pictures, lost_pictures=lost)
-            self.text.append(found)
+            loose = replace(whole, text=each.text, question=each.question, pictures=pictures, lost_pictures=lost)
+            self.text.append(loose)
 
     def _is_extra(self, part: Section, own: int) -> bool:
         if part.question:

@@ -18,6 +18,7 @@ MARK = re.compile(
 """A line that begins like this is about the question of this number."""
 NUMERALS = "一二三四五六七八九"
 MIN_LABELS = 2
+MAX_SECTIONS = 100
 
 
 @dataclass(frozen=True)
@@ -36,9 +37,9 @@ def sections(text: str, known: Iterable[frozenset[str]]) -> list[Section]:
     lines: list[str] = []
     question, seen = 0, set[str]()
     for line in text.split("\n"):
-        mark = MARK.match(line[:200])
-        told = set(labels(line[:200]) & wanted)
-        again = bool(told & seen) and len(seen) >= MIN_LABELS
+        mark = MARK.match(line[:200]) if len(found) < MAX_SECTIONS else None
+        told = set(labels(line[:200]) & wanted) if "*" in line or "#" in line else set[str]()
+        again = bool(told & seen) and MIN_LABELS <= len(seen) and len(found) < MAX_SECTIONS
         if mark or again:
             found += _section(lines, question, not found)
             lines, seen = [], set()

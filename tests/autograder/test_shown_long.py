@@ -53,8 +53,9 @@ PICTURE = {"a.png": {"image/png": "iVBORw0KGgo="}}
 
 
 def nested(mark: str, length: int) -> str:
-    lines, level = [], 1
-    while sum(map(len, lines)) < length:
+    lines: list[str] = []
+    level = 1
+    while len("".join(lines)) < length:
         lines.append(f"{mark * level}a\n")
         level += 1
     return "".join(lines)

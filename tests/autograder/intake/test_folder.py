@@ -237,8 +237,8 @@ def linked(folder: Path) -> None:
     (folder / "helpers.py").symlink_to("notes.md")
 
 
-CHANGES: dict[str, Callable[[Path], None]] = {
-    "a byte of a notebook": lambda folder: write(folder.parent, {TWO: released(name=TWO)}) and None,
+CHANGES: dict[str, Callable[[Path], object]] = {
+    "a byte of a notebook": lambda folder: write(folder.parent, {TWO: released(name=TWO)}),
     "a byte of a helper": changed("helpers.py", "x = 2\n"),
     "a byte of data": changed("data/prompts.csv", "a;b\n"),
     "a byte of a text": changed("notes.md", "nine"),
@@ -248,8 +248,8 @@ CHANGES: dict[str, Callable[[Path], None]] = {
     "a file less": changed("notes.md", None),
     "a file in a folder beside": changed("../lesson-2 (1)/more.py", "y = 2\n"),
     "a file one folder up": changed("../up.md", "Q2"),
-    "another name": lambda folder: (folder / "notes.md").rename(folder / "notes.txt") and None,
-    "another place": lambda folder: (folder / "notes.md").rename(folder / "data" / "notes.md") and None,
+    "another name": lambda folder: (folder / "notes.md").rename(folder / "notes.txt"),
+    "another place": lambda folder: (folder / "notes.md").rename(folder / "data" / "notes.md"),
     "a link instead": linked,
     "an empty folder": lambda folder: (folder / "empty").mkdir(),
     "a too large notebook": lambda folder: os.truncate(folder / f"{ONE}.ipynb", MAX_BYTES + 1),

@@ -7,6 +7,7 @@ import io
 import json
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +60,7 @@ def cell_of(tmp_path: Path, notebook: Notebook) -> Any:
     return cell
 
 
-KINDS = {
+KINDS: dict[str, Callable[[], str]] = {
     "PNG": lambda: encoded(noise(30, 20), "PNG"),
     "JPEG": lambda: encoded(noise(30, 20), "JPEG"),
     "GIF": lambda: encoded(noise(30, 20).convert("P"), "GIF"),
