@@ -27,6 +27,7 @@ Attachments = dict[str, dict[str, str]]
 MAX_MARKDOWN = 8_000
 """Characters of a text that is read as Markdown: the parser's time grows with the square of some texts' length."""
 DEARER = {
+    re.compile(r"<\w"): 300,
     re.compile(r"-[ :]*\|"): 60,
     re.compile("&"): 200,
     re.compile(r"([*_>~=`])\1{7}"): 60,

@@ -70,9 +70,9 @@ TEXTS |= {"a word after spaces": " " * 200_000 + "x", "unlike units": "".join(un
 def test_any_text_is_shown_within_a_second(name: str) -> None:
     text = TEXTS[name]
     for step in (harmless, as_html, lambda source: as_html(harmless(source))):
-        started = time.monotonic()
+        started = time.process_time()
         step(text)
-        assert time.monotonic() - started < 1
+        assert time.process_time() - started < 1
 
 
 def test_a_long_text_loses_its_format_and_no_word() -> None:

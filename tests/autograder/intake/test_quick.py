@@ -14,7 +14,7 @@ from tests.autograder.intake.lesson import ONE, answer, lesson, take
 from tests.autograder.intake.solved import PLANNER, Notebook, new, of
 
 LIMIT = 10.0
-UNITS = (
+UNITS: tuple[str, ...] = (
     " ",
     "\n",
     "*",
