@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from autograder.intake.elsewhere import Found
@@ -13,10 +14,12 @@ from autograder.intake.notes import Note
 from autograder.intake.versions import Stranger, Version
 from autograder.intake.walk import Place, ending
 from autograder.intake.what_files import Kind
+from autograder.paths import CLONE
 
 if TYPE_CHECKING:
     from autograder.intake.intake import Taken
 
+MAX_ABOVE = 8  # folders that a clone may lie in
 MAX_FILE = 1 << 20
 MAX_FILES = 2 << 20
 READABLE = frozenset(
@@ -78,7 +81,8 @@ def of_leftovers(folder: Folder, found: Found, taken: Taken, strangers: Sequence
         kind = file.kind
         if file.entry in read or (file.is_hidden and kind is not Kind.STUB) or not _is_near(file):
             continue
-        is_needed = kind not in (Kind.LOG, Kind.DATA) and not _MILD.match(file.base) and not _is_mentioned(file, said)
+        is_known = _MILD.match(file.base) or _is_mentioned(file, said) or _is_the_courses(file)
+        is_needed = kind not in (Kind.LOG, Kind.DATA) and not is_known
         if is_needed and file.name not in found.used and not (is_whole and kind not in ALWAYS):
             needed.setdefault(kind, []).append(file)
         else:
@@ -118,6 +122,18 @@ def _is_near(file: File) -> bool:
         return True
     top = re.sub(r"\W", "", file.place[0]).lower()
     return top.startswith(re.sub(r"\W", "", file.lesson).lower())
+
+
+def _is_the_courses(file: File) -> bool:
+    """One that came with a clone of the course: the same path below some folder, and the same size."""
+    parts = (*file.place, file.base)
+    for start in range(min(len(parts), MAX_ABOVE)):
+        try:
+            if (CLONE / Path(*parts[start:])).lstat().st_size == file.entry.size > 0:
+                return True
+        except OSError:  # there is no such file
+            continue
+    return False
 
 
 def _is_mentioned(file: File, said: str) -> bool:

@@ -65,7 +65,7 @@ LITTER = names_in(
     " .wget-hsts .gitconfig .coverage .hidden .apdisk .volumeicon.icns .pre-commit-config.yaml"
 )
 _LITTER = re.compile(r"(?:.*zone\.identifier|\._.*|~\$.*|\.~lock.*|\.fuse_hidden.*|\.nfs[0-9a-f]+|icon\r?)$")
-MAY_HOLD_WORK = frozenset((Kind.ARCHIVE, Kind.STUB, Kind.DOCUMENT, Kind.PICTURE, Kind.TEXT, Kind.CODE, Kind.UNKNOWN))
+COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
 
 
 def kind_of(name: str) -> Kind:
@@ -73,6 +73,8 @@ def kind_of(name: str) -> Kind:
     if name in LITTER or _LITTER.match(name):
         return Kind.LITTER
     end = ending(name)
+    if end in COMPRESSED and _KINDS.get(ending(name.removesuffix(end))) in (Kind.DATA, Kind.LOG):
+        return Kind.DATA
     kind = _KINDS.get(end.removeprefix(".tar") if end != ".tar" else end, Kind.UNKNOWN)
     if ".ipynb" in name and kind in (Kind.UNKNOWN, Kind.TEXT, Kind.DATA) and end not in (".html", ".htm", ".md"):
         return Kind.NOTEBOOK

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from autograder.paths import CLONE
 from tests.autograder.classroom import LESSON
 from tests.autograder.intake.lesson import ONE, TWO, answer, lesson, needs, take
 from tests.autograder.intake.solved import PLANNER, new, of
@@ -91,6 +92,10 @@ HARMLESS: dict[str, bytes] = {
     "requirements.txt": b"torch",
     "README.md": b"# Course",
     "empty.csv": b"",
+    "trace.json.gz": b"x",
+    "old/run.log.gz": b"x",
+    "minivllm/docs/glossary.md": (CLONE / "docs" / "glossary.md").read_bytes(),
+    "docs/one-step.svg": (CLONE / "docs" / "one-step.svg").read_bytes(),
     "pkg/__init__.py": b"",
     "trace.mp4": b"x",
 }
