@@ -53,7 +53,11 @@ def intake(path: Path, student: str, course: Path = COURSE) -> Taken:
     graded = {version.file.entry for of in (best.values(), *others.values()) for version in of}
     folder.small = [file for file in folder.small if file.entry not in graded]
     smalls = _small(folder)
-    found = _filled(best, others, strangers, smalls, known)
+    try:
+        found = _filled(best, others, strangers, smalls, known)
+    except Exception as error:  # the answers that stand where they belong are graded all the same
+        told = f"could not be looked through for answers elsewhere ({type(error).__name__}): a person has to look"
+        found = Found(dict(best), [Note("flagged", f"the submission {told}")])
     for name, version in sorted(found.versions.items()):
         taken.notebooks[name] = version.transplant.notebook
         taken.handed_in[name] = version.read.cells

@@ -289,3 +289,15 @@ def test_a_folder_that_is_missing_is_made_up_for_by_what_lies_one_up(tmp_path: P
     folder = write(tmp_path, {f"../{name}": notebook for name, notebook in lesson().items()})
     folder.rmdir()
     assert answer(intake(folder, "student"), "unified_token_plan") == PLANNER
+
+
+def test_a_fault_in_the_search_costs_no_answer_that_stands_where_it_belongs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fault(*_: object) -> None:
+        raise RecursionError
+
+    monkeypatch.setattr("autograder.intake.intake.Texts", fault)
+    found = take(tmp_path, lesson(blank=("q2_answer",)))
+    assert answer(found, "unified_token_plan") == PLANNER
+    assert ["RecursionError" in note.text for note in needs(found)] == [True]
