@@ -6,7 +6,6 @@ import functools
 import hashlib
 import json
 import os
-import stat
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -17,10 +16,9 @@ from nbgrader import utils
 
 from autograder.gradebook.entry import Digests, Graded, GradedCell, GradedNotebook
 from autograder.gradebook.shown import as_text_alone
-from autograder.intake.folder import files
 from autograder.intake.handing_in import TIMESTAMP, carried, for_nbgrader
 from autograder.intake.intake import intake
-from autograder.intake.notes import Note, shown
+from autograder.intake.notes import Note
 from autograder.intake.released import Released, released
 from autograder.judging import honesty
 from autograder.judging.points import TESTED
@@ -39,12 +37,9 @@ def grade_submission(folder: Path, student: str, sources: Path, digests: Digests
     """Take `folder` in and judge its answers with the instructor's notebooks in `sources`."""
     started = time.monotonic()
     graded = Graded(digests)
-    if not folder.is_dir():
-        graded.failed = _misplaced(student, folder)
-        return graded
     taken = intake(folder, student, course)
     graded.edition = edition_of(taken.notebooks.values())
-    names = sorted(os.listdir(folder))[:1000]
+    names = sorted(os.listdir(folder))[:1000] if folder.is_dir() else []
     graded.notes = [*taken.notes, *honesty.in_files(names), *honesty.in_text(taken.handed_in)]
     known = {path.stem: path for path in sources.glob("*.ipynb")}
     templates = released(folder.name, course)
@@ -66,18 +61,6 @@ def grade_submission(folder: Path, student: str, sources: Path, digests: Digests
     return graded
 
 
-def _misplaced(student: str, folder: Path) -> str:
-    """There is no folder of the lesson: where else the student's notebooks lie."""
-    place = f"submitted/{shown(student)}"
-    found, notes = files(folder.parent)
-    places = [file.place for file in found if file.says_notebook and not file.is_hidden]
-    told = f"no {folder.name}/ in {place}"
-    if places:
-        lie = "/".join((place, *map(shown, places[0])))
-        return f"{told}; notebooks lie in {lie}: move them to {place}/{folder.name}"
-    return f"{told}; {notes[0].text if notes else 'no notebook was handed in'}"
-
-
 def _judged(
     name: str, master: NotebookNode, notebook: NotebookNode, editions: dict[str, Released], notes: list[Note]
 ) -> GradedNotebook:
@@ -95,7 +78,8 @@ def _judged(
         text = _text_of(notebook, grade_id, cell)
         if cell.cell_type == "code":
             cell.outputs = [nbformat.from_dict(output) for output in executed.outputs.get(grade_id, [])]  # type: ignore[no-untyped-call]
-        blank = utils.is_solution(cell) and released.is_blank(cell.source) and not cell.get("attachments")
+        pictures = cell.get("attachments") or cell.metadata.get("minivllm", {}).get("pictures")
+        blank = utils.is_solution(cell) and released.is_blank(cell.source) and not pictures
         if utils.is_grade(cell) and not utils.is_solution(cell):
             cell.source = masters[grade_id].source  # with the hidden tests, for who reads it
             cell.metadata["nbgrader"]["checksum"] = utils.compute_checksum(cell)
@@ -117,7 +101,8 @@ def _points(cell: NotebookNode, blank: bool) -> tuple[float | None, float | None
 def _text_of(notebook: NotebookNode, grade_id: str, cell: NotebookNode) -> str:
     """The digest of what points for this cell are about: the text, or all code that the tests ran with."""
     if grade_id not in TESTED:
-        return digest(json.dumps([cell.source, cell.get("attachments", {})]) if "attachments" in cell else cell.source)
+        pictures = cell.get("attachments", {}), cell.metadata.get("minivllm", {}).get("pictures", 0)
+        return digest(json.dumps([cell.source, *pictures]) if any(pictures) else cell.source)
     code = [
         each.source
         for each in notebook.cells
@@ -146,28 +131,6 @@ def _bounded(notes: list[Note]) -> list[Note]:
 def read(path: Path) -> NotebookNode:
     notebook: NotebookNode = nbformat.read(path, as_version=4)  # type: ignore[no-untyped-call]
     return notebook
-
-
-def files_digest(folder: Path) -> str:
-    parts = []
-    for place, _, names in os.walk(folder):
-        for path in sorted(Path(place) / name for name in names[:1000]):
-            parts += [os.fsencode(path.relative_to(folder)), _content(path)]
-    return _digest(parts)
-
-
-def _content(path: Path) -> bytes:
-    try:
-        status = path.lstat()
-        if stat.S_ISLNK(status.st_mode):
-            return os.readlink(os.fsencode(path))
-        if not stat.S_ISREG(status.st_mode):
-            return b"special"
-        if status.st_size > 32 << 20:
-            return f"{status.st_size} {status.st_mtime_ns}".encode()
-        return path.read_bytes()
-    except OSError as error:  # intake tells it
-        return f"can't be read ({error.strerror})".encode()
 
 
 @functools.cache

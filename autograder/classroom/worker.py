@@ -20,6 +20,7 @@ from sqlalchemy.exc import DatabaseError
 from autograder.classroom import submission
 from autograder.gradebook.entry import Book, Digests, enter, state_of
 from autograder.gradebook.tables import reading
+from autograder.intake.folder import digest
 from autograder.intake.notes import Note
 from autograder.running.sandbox import sandbox
 
@@ -87,7 +88,7 @@ def row_of(task: Task) -> Row:
     row = Row(task.student)
     try:
         there = task.folder if task.folder.is_dir() else task.folder.parent  # the notebooks may lie beside it
-        row = replace(row, files=submission.files_digest(there))
+        row = replace(row, files=digest(task.folder, task.course))
         return row if task.only_look else _graded(task, row)
     except DatabaseError as error:
         told = f"graded, but not entered: the gradebook can't be used ({' '.join(str(error.orig).split())[:200]})"

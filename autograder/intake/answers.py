@@ -199,7 +199,7 @@ def _prose(cell: ReleasedCell, pairing: Pairing) -> Answer:
         answer.text = "\n\n".join(texts) if parts_of_one else max(texts, key=len)
         answer.others = [] if parts_of_one else [text for text in texts if text != answer.text]
         kept = [i for i in filled if parts_of_one or (_text(i, pairing) or "").strip() == answer.text]
-        answer.indexes = kept + [i for i in claims if i not in filled]
+        answer.indexes = kept + sorted(set(claims) - set(filled))
     if parts_of_one:
         answer.repairs.append(f"was split into {len(texts)} cells and put together again")
     elif len(claims) > 1:
@@ -261,4 +261,4 @@ def _labelled_for_another(index: int, cell: ReleasedCell, pairing: Pairing) -> b
 def _labels_apart(texts: Sequence[str]) -> bool:
     """Whether the texts are parts of one: each has labels of its own, or none but the first has any."""
     found = [labels(text) for text in texts]
-    return any(found) and all(not one & other for n, one in enumerate(found) for other in found[:n])
+    return any(found) and len(frozenset().union(*found)) == sum(map(len, found))

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from autograder.intake.attached import Attached
+from autograder.intake.charset import decoded
 from autograder.intake.notes import shown
 
 MAX_CELLS = 20_000
-MAX_TEXT = 4 << 20  # characters of all cells together
-MAX_GARBLED = 20
-PICTURES = ("image/png", "image/jpeg", "image/gif")
-MAX_PICTURES = 4 << 20  # characters of base64 in one cell
+MAX_TEXT = 4 << 20  # characters of all cells of an `_Allowance` together
+MAX_CELL = 200_000
+LONG = 20_000
+MAX_TOLD = 5
 
 
 class NoNotebook(ValueError):
@@ -35,6 +38,8 @@ class Cell:
     number: int = 0
     lang: str = ""
     pictures: dict[str, dict[str, str]] = field(default_factory=dict)
+    lost_pictures: int = 0
+    """Those that a reader of the graded notebook does not see."""
 
 
 @dataclass
@@ -71,24 +76,10 @@ def read(data: bytes) -> HandedIn:
 
 
 def _text(data: bytes, handed_in: HandedIn) -> str:
-    encoding = json.detect_encoding(data)
-    if encoding not in ("utf-8", "utf-8-sig") or data.startswith(b"\xef\xbb\xbf"):
-        handed_in.repairs.append(f"is encoded in {encoding} instead of UTF-8 and was converted")
-    try:
-        return data.decode(encoding, "surrogatepass")
-    except UnicodeDecodeError:
-        pass
-    garbled = data.decode(encoding, "replace")
-    if encoding.startswith("utf-8") and garbled.count("\ufffd") > MAX_GARBLED:
-        try:
-            text = data.decode("gb18030")
-        except UnicodeDecodeError:
-            pass
-        else:
-            handed_in.repairs.append("is encoded in GB 18030 instead of UTF-8 and was converted")
-            return text
-    handed_in.doubts.append(f"holds {garbled.count(chr(0xFFFD))} characters that are not {encoding} and were replaced")
-    return garbled
+    found = decoded(data)
+    handed_in.repairs += [found.repair] if found.repair else []
+    handed_in.doubts += [found.doubt] if found.doubt else []
+    return found.text
 
 
 def _json(text: str, handed_in: HandedIn) -> Any:
@@ -112,7 +103,7 @@ def _json(text: str, handed_in: HandedIn) -> Any:
     except MemoryError:
         raise NoNotebook("it takes too much memory to read") from None
     except json.JSONDecodeError as error:
-        told = "it is no JSON" if error.pos < 2 else "it is broken off or damaged"
+        told = _instead(text) or ("it is no JSON" if error.pos < 2 else "it is broken off or damaged")
         raise NoNotebook(f"{told} (line {error.lineno}: {error.msg})") from None
     if doubled:
         handed_in.doubts.append(f"gives {', '.join(sorted(doubled))} twice in one place: the last was taken")
@@ -125,8 +116,18 @@ def _number(digits: str) -> int:
     return int(digits) if len(digits) < 20 else 0
 
 
+def _instead(text: str) -> str:
+    """What a file is that is no JSON."""
+    start = text[:300].lstrip("\ufeff \r\n\t").lower()
+    known = {"pk\3\4": "a ZIP archive", "rar!": "a RAR archive", "7z\xbc": "a 7z archive", "%pdf": "a PDF"}
+    known |= {"<!doctype html": "a web page", "<html": "a web page"}
+    return next((f"it is no JSON but {what}" for mark, what in known.items() if start.startswith(mark)), "")
+
+
 def _cells(raw: list[Any], handed_in: HandedIn) -> Iterator[Cell]:
-    left, odd = MAX_TEXT, 0
+    room = _Allowance()
+    attached = Attached()
+    odd, zeros = 0, []
     for number, each in enumerate(raw, 1):
         if not isinstance(each, dict):
             odd += 1
@@ -135,14 +136,54 @@ def _cells(raw: list[Any], handed_in: HandedIn) -> Iterator[Cell]:
         if source is None:
             odd += 1
             source = ""
-        left -= len(source)
-        if left < 0:
-            told = f"holds more than {MAX_TEXT >> 20} million characters: cells from {number} on were left out"
-            handed_in.doubts.append(told)
-            break
-        yield _cell(each, source, number)
+        cell = _cell(each, source, number)
+        attached.take(cell, _dict(each.get("attachments")))
+        if "\0" in cell.source:
+            zeros.append(cell.grade_id or f"cell {number}")
+            cell.source = cell.source.replace("\0", "\ufffd")
+        room.cut(cell)
+        yield cell
     if odd:
         handed_in.doubts.append(f"has {odd} broken cells without text")
+    if zeros:
+        told = f"holds zero bytes in {_few(zeros)}, which are shown as \ufffd"
+        handed_in.doubts.append(told)
+    handed_in.doubts += room.told()
+
+
+def _few(names: list[str]) -> str:
+    more = f" and {len(names) - MAX_TOLD} more" if len(names) > MAX_TOLD else ""
+    return shown(", ".join(names[:MAX_TOLD])) + more
+
+
+class _Allowance:
+    """How much text is read: cells with a grade id, short cells and long ones have an allowance each, so that what is
+    too long costs itself and no answer.
+    """
+
+    def __init__(self) -> None:
+        self._read: Counter[tuple[bool, bool]] = Counter()
+        self._long: list[str] = []
+        self._left_out: list[str] = []
+
+    def cut(self, cell: Cell) -> None:
+        name = cell.grade_id or f"cell {cell.number}"
+        size = len(cell.source)
+        if size > MAX_CELL:
+            self._long.append(name)
+            cell.source, size = cell.source[:MAX_CELL], MAX_CELL
+        kind = (bool(cell.grade_id), size > LONG)
+        if self._read[kind] + size > MAX_TEXT:
+            self._left_out.append(name)
+            cell.source = ""
+        else:
+            self._read[kind] += size
+
+    def told(self) -> Iterator[str]:
+        if self._long:
+            yield f"holds more than {MAX_CELL} characters in {_few(self._long)}: only the first were read"
+        if self._left_out:
+            yield f"holds more than {MAX_TEXT >> 20} million characters: left out were {_few(self._left_out)}"
 
 
 def _cell(each: dict[str, Any], source: str, number: int) -> Cell:
@@ -154,8 +195,7 @@ def _cell(each: dict[str, Any], source: str, number: int) -> Cell:
         kind = "code" if "outputs" in each or "input" in each else "markdown"
     grade_id = _str(_dict(metadata.get("nbgrader")).get("grade_id"))
     cell_id = _str(each.get("id")) or _str(metadata.get("id"))  # Colab keeps it there
-    pictures = _pictures(each.get("attachments"))
-    return Cell(kind, source, grade_id, cell_id, number, _str(metadata.get("lang")), pictures)
+    return Cell(kind, source, grade_id, cell_id, number, _str(metadata.get("lang")))
 
 
 def _source(cell: dict[str, Any]) -> str | None:
@@ -165,22 +205,10 @@ def _source(cell: dict[str, Any]) -> str | None:
         source = "".join(line for line in source if isinstance(line, str))
     if not isinstance(source, str):
         return None
-    source = source.replace("\r\n", "\n").replace("\r", "\n").replace("\0", "")
+    source = source.replace("\r\n", "\n").replace("\r", "\n")
     if source.isascii():
         return source
     return source.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-
-
-def _pictures(attachments: Any) -> dict[str, dict[str, str]]:
-    kept: dict[str, dict[str, str]] = {}
-    left = MAX_PICTURES
-    for name, bundle in _dict(attachments).items():
-        for kind, data in _dict(bundle).items():
-            if kind in PICTURES and isinstance(data, str) and re.fullmatch(r"[A-Za-z0-9+/=\s]*", data[:left]):
-                left -= len(data)
-                if left > 0 and name.isprintable():
-                    kept.setdefault(name, {})[kind] = data
-    return kept
 
 
 def _list(value: Any) -> list[Any]:

@@ -6,6 +6,7 @@ not matter which tool shows it. Pages that nbconvert makes of it clean their Mar
 
 from __future__ import annotations
 
+import html
 import re
 
 import bleach
@@ -23,6 +24,18 @@ PICTURES = ("image/png", "image/jpeg", "image/gif")
 PICTURE = re.compile(rf"data:(?:{'|'.join(PICTURES)});base64,[A-Za-z0-9+/=]+")
 ATTACHED = "attachment:"
 Attachments = dict[str, dict[str, str]]
+MAX_MARKDOWN = 8_000
+"""Characters of a text that is read as Markdown: the parser's time grows with the square of some texts' length."""
+DEARER = {
+    re.compile(r"<\w"): 300,
+    re.compile(r"-[ :]*\|"): 60,
+    re.compile("&"): 200,
+    re.compile(r"([*_>~=`])\1{7}"): 60,
+    re.compile(r"\|\n"): 200,
+}
+"""What makes the parser slow in a shorter text too, by how often it stands in what a person writes at most."""
+BLOCK = re.compile(r"(`{3,})text\n(.*)\n\1((?:\n\n!\[\]\(attachment:[\w.-]+\))*)", flags=re.DOTALL)
+"""What `as_text` makes, and the pictures below it."""
 
 
 @pass_context
@@ -33,11 +46,23 @@ def safe_markdown(context: Context, source: str) -> str:
 
 
 def as_html(source: str, attachments: Attachments | None = None) -> str:
+    if not _is_quick(source):
+        return _as_block(source, attachments)
     renderer = IPythonRenderer(escape=False, exclude_anchor_links=True, attachments=attachments)
-    html = MarkdownWithMath(renderer=renderer).render(source)
-    protocols = {"http", "https", "mailto", "data"}  # the last for pictures alone
-    safe: str = bleach.clean(html, tags=TAGS, attributes=_may_stay, protocols=protocols)
+    try:
+        page = MarkdownWithMath(renderer=renderer).render(source)
+        protocols = {"http", "https", "mailto", "data"}  # the last for pictures alone
+        safe: str = bleach.clean(page, tags=TAGS, attributes=_may_stay, protocols=protocols)
+    except RecursionError:
+        return _as_block(source, attachments)
     return safe
+
+
+def _as_block(source: str, attachments: Attachments | None) -> str:
+    block = BLOCK.fullmatch(source)
+    below = block[3][:MAX_MARKDOWN] if block else ""
+    page = f"<pre><code>{html.escape(block[2] if block else source)}</code></pre>"
+    return page + (as_html(below, attachments) if below else "")
 
 
 def _may_stay(tag: str, name: str, value: str) -> bool:
@@ -49,10 +74,24 @@ def _may_stay(tag: str, name: str, value: str) -> bool:
 
 
 def harmless(source: str, attachments: Attachments | None = None) -> str:
-    """`source` itself if it is plain Markdown; with HTML, foreign pictures or odd links, its text as a code block."""
-    watch = _Watch(attachments or {})
-    MarkdownWithMath(renderer=watch).render(source)
-    return as_text(source) if watch.active else source
+    """`source` itself if it is plain Markdown; with HTML, foreign pictures or odd links, its text as a code block.
+
+    So is a text that can't be read as Markdown at once.
+    """
+    if _is_quick(source):
+        watch = _Watch(attachments or {})
+        try:
+            MarkdownWithMath(renderer=watch).render(source)
+        except RecursionError:
+            watch.active = True
+        if not watch.active:
+            return source
+    shown = (f"\n\n![](attachment:{name})" for name in attachments or {} if re.fullmatch(r"[\w.-]+", name))
+    return as_text(source) + "".join(shown)
+
+
+def _is_quick(source: str) -> bool:
+    return len(source) <= MAX_MARKDOWN and all(len(each.findall(source)) <= most for each, most in DEARER.items())
 
 
 def as_text(source: str) -> str:

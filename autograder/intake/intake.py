@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from nbformat import NotebookNode
 
-from autograder.intake.folder import MAX_BYTES, File, Unreadable, files
-from autograder.intake.handed_in import Cell, HandedIn, NoNotebook, read
-from autograder.intake.notes import Note, quoted
-from autograder.intake.released import Editions, Released, identify, released
-from autograder.intake.transplant import Transplant
+from autograder.intake.beside import beside, of_leftovers
+from autograder.intake.charset import decoded
+from autograder.intake.elsewhere import Elsewhere, Found, wanting
+from autograder.intake.folder import MAX_BYTES, File, Folder, Unreadable, look
+from autograder.intake.handed_in import Cell
+from autograder.intake.loose import Texts
+from autograder.intake.notes import Note
+from autograder.intake.released import Editions, released
+from autograder.intake.versions import Stranger, Version, of_file, of_marks, of_others, versions
+from autograder.intake.what_files import Kind
 from autograder.paths import COURSE
 
 __all__ = ["MAX_BYTES", "Note", "Taken", "intake"]
-DIRECTION_MARKS = frozenset("\u202a\u202b\u202d\u202e\u2066\u2067\u2068")
 
 
 @dataclass
@@ -27,46 +31,15 @@ class Taken:
     notes: list[Note] = field(default_factory=list)
     handed_in: dict[str, list[Cell]] = field(default_factory=dict)
     """All cells as the student left them, by the same names."""
-
-
-@dataclass(frozen=True)
-class _Version:
-    """A file that is one of the lesson's notebooks, with its answers in place."""
-
-    file: File
-    read: HandedIn
-    released: Released
-    transplant: Transplant
-
-    @property
-    def has_its_name(self) -> bool:
-        return not self.file.place and self.file.path.name == f"{self.released.name}.ipynb"
-
-    @property
-    def filled(self) -> list[str]:
-        """The graded answers that are not blank, by grade id."""
-        answers = ((cell, self.answer(cell.number)) for cell in self.released.cells if cell.graded)
-        return [cell.grade_id for cell, text in answers if text and not self.released.is_blank(text)]
-
-    @property
-    def practised(self) -> int:
-        return sum(not self.released.is_blank(each.text) for each in self.transplant.answers.values())
-
-    def answer(self, number: int) -> str:
-        found = self.transplant.answers.get(number)
-        return found.text if found else ""
-
-    @property
-    def rank(self) -> tuple[object, ...]:
-        count = len(self.filled)
-        return (not self.file.is_hidden, count > 0, self.has_its_name, count, self.practised, self.file.changed)
+    files: dict[str, bytes] = field(default_factory=dict)
+    """Small files that lay beside the notebooks and that their code may read, by their paths from there."""
 
 
 def intake(path: Path, student: str, course: Path = COURSE) -> Taken:
-    """Read the notebooks in the folder `path` of `student` and rebuild them from the released ones in `course`.
+    """Read what `student` handed in for the lesson of the folder `path`, and rebuild it from the released notebooks.
 
-    Follows no link and raises nothing, whatever lies there; what can't be read is told in a note. The folder's name is
-    the lesson's.
+    Looks at the folder and what lies beside it, but for other lessons' folders. Follows no link and raises nothing,
+    whatever lies there; what can't be read is told in a note.
     """
     known = released(path.name, course)
     taken = Taken()
@@ -74,77 +47,76 @@ def intake(path: Path, student: str, course: Path = COURSE) -> Taken:
         told = f"{course.name}/ holds no released notebooks to take it in with: run `python -m autograder course`"
         taken.notes = [Note("refused", told)]
         return taken
-    found, taken.notes = files(path)
-    versions: dict[str, list[_Version]] = {}
-    for file in found:
-        version = _read(file, known, taken.notes)
-        if version is not None:
-            versions.setdefault(version.released.name, []).append(version)
-    for name in sorted(versions):
-        best, *others = sorted(versions[name], key=lambda version: version.rank, reverse=True)
-        taken.notebooks[name] = best.transplant.notebook
-        taken.handed_in[name] = best.read.cells
-        taken.notes += [*_of_file(best), *_of_others(best, others), *best.transplant.notes, *_of_marks(best)]
+    folder = look(path, course)
+    taken.notes = list(folder.notes)
+    best, others, strangers = _read(folder, known, taken.notes)
+    graded = {version.file.entry for of in (best.values(), *others.values()) for version in of}
+    folder.small = [file for file in folder.small if file.entry not in graded]
+    smalls = _small(folder)
+    try:
+        found = _filled(best, others, strangers, smalls, known)
+    except Exception as error:  # the answers that stand where they belong are graded all the same
+        told = f"could not be looked through for answers elsewhere ({type(error).__name__}): a person has to look"
+        found = Found(dict(best), [Note("flagged", f"the submission {told}")])
+    for name, version in sorted(found.versions.items()):
+        taken.notebooks[name] = version.transplant.notebook
+        taken.handed_in[name] = version.read.cells
+        rest = others.get(name, ())
+        taken.notes += [*of_file(version), *of_others(version, rest), *found.of_transplant(version), *of_marks(version)]
+    taken.notes += found.notes
+    taken.files = beside(list(best.values()), smalls)
+    taken.notes += of_leftovers(folder, found, taken, strangers)
     return taken
 
 
-def _read(file: File, known: Editions, notes: list[Note]) -> _Version | None:
-    may_be = file.says_notebook and not file.is_hidden
-    try:
-        handed_in = read(file.read())
-        of = identify(file.path.name, handed_in.cells, known)
-        if of is not None:
-            return _Version(file, handed_in, of, Transplant(of, handed_in.cells))
-        told = f"is none of the lesson's notebooks ({', '.join(f'{name}.ipynb' for name in known)})"
-    except Unreadable as error:
-        told = str(error)
-    except NoNotebook as error:
-        told = f"is no notebook: {error}"
-    except Exception as error:  # of one file, which must not cost the student the others
-        may_be, told = True, f"could not be taken in ({type(error).__name__}): a person has to look"
-    if may_be:
-        notes.append(Note("refused", f"{file.name} {told}", notebook=file.path.stem if file.name.isascii() else ""))
-    return None
-
-
-def _of_file(version: _Version) -> list[Note]:
-    name, of = version.file.name, version.released.name
-    notes = []
-    if version.file.is_hidden:
-        told = f"the only {of}.ipynb is the hidden file {name}, perhaps an older state: it was taken"
-        notes.append(Note("flagged", told, of))
-    elif not version.has_its_name:
-        notes.append(Note("repaired", f"{name} was taken as {of}.ipynb", of))
-    notes += [Note("repaired", f"{name} {told}", of) for told in version.read.repairs]
-    return notes + [Note("flagged", f"{name} {told}", of) for told in version.read.doubts]
-
-
-def _of_others(best: _Version, others: Sequence[_Version]) -> list[Note]:
-    """Further files for the same notebook: their names, and where their answers differ."""
-    notes = []
-    for other in others:
-        if other.file.is_hidden:
+def _read(
+    folder: Folder, known: Editions, notes: list[Note]
+) -> tuple[dict[str, Version], dict[str, list[Version]], list[Stranger]]:
+    """The version of each notebook that is graded, the others of it, and what is no notebook of the lesson."""
+    by_name: dict[str, list[Version]] = {}
+    strangers = []
+    for file in folder.notebooks:
+        found = versions(file, known, notes)
+        if isinstance(found, Stranger):
+            strangers.append(found)
             continue
-        of = best.released.name
-        differ = [
-            (cell, other.answer(cell.number))
-            for cell in other.released.cells
-            if cell.grade_id in other.filled and other.answer(cell.number).split() != best.answer(cell.number).split()
-        ]
-        same = "" if differ else "; its answers are the same or blank"
-        told = f"{other.file.name} is a second {of}.ipynb: {best.file.name} was graded{same}"
-        notes.append(Note("flagged" if differ else "repaired", told, of))
-        for cell, text in differ:
-            told = f"{other.file.name} has another answer than {best.file.name}, which was graded"
-            kept = quoted(best.answer(cell.number))
-            notes.append(Note("flagged", told, of, cell.grade_id, kept=kept, other=quoted(text)))
-    return notes
+        for version in found:
+            by_name.setdefault(version.released.name, []).append(version)
+    best, others = {}, {}
+    for name, of in by_name.items():
+        first, *others[name] = sorted(of, key=lambda version: version.rank, reverse=True)
+        if not first.file.is_aside or first.filled:
+            best[name] = first
+    return best, others, strangers
 
 
-def _of_marks(version: _Version) -> list[Note]:
-    """Characters that make code look other than it runs."""
-    return [
-        Note("flagged", "holds invisible marks that turn the direction of writing", version.released.name, cell.name)
-        for cell in version.released.cells
-        if cell.kind == "code" and DIRECTION_MARKS & set(version.answer(cell.number))
-    ]
+def _small(folder: Folder) -> dict[File, bytes]:
+    contents = {}
+    for file in folder.small:
+        try:
+            contents[file] = file.read()
+        except Unreadable:
+            folder.others.append(file)
+    return contents
+
+
+def _filled(
+    best: Mapping[str, Version],
+    others: Mapping[str, Sequence[Version]],
+    strangers: Sequence[Stranger],
+    smalls: Mapping[File, bytes],
+    known: Editions,
+) -> Found:
+    """The best versions, with what is blank in them and stands elsewhere."""
+    blank = wanting(best, known)
+    if not blank:
+        return Found(dict(best))
+    texts = Texts(known)
+    for version in best.values():
+        texts.add_version(version)
+    for stranger in strangers:
+        texts.add_stranger(stranger)
+    for file, content in smalls.items():
+        if file.kind in (Kind.TEXT, Kind.CODE, Kind.UNKNOWN):
+            texts.add_file(file, decoded(content).text)
+    return Elsewhere(best, others, texts).fill(blank)

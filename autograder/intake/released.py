@@ -142,10 +142,7 @@ def _with_blanks(editions: Mapping[str, Released]) -> dict[str, Released]:
 def identify(file_name: str, cells: Sequence[Cell], known: Editions) -> Released | None:
     """Which released notebook in which edition this is: by its content, and by its name where that says little."""
     prints = Counter(text_print(cell.source) for cell in cells)
-    names_of: dict[str, set[str]] = {}
-    for name, editions in known.items():
-        for cell in _all(editions):
-            names_of.setdefault(cell.print, set()).add(name)
+    names_of = names_by_print(known)
     scores = {name: _score(name, editions, cells, prints, names_of) for name, editions in known.items()}
     named = _named(file_name, known)
     if named:
@@ -153,7 +150,16 @@ def identify(file_name: str, cells: Sequence[Cell], known: Editions) -> Released
     best = max(scores, key=lambda name: scores[name], default="")
     if not best or not scores[best]:
         return None
-    return _edition(known[best], cells, prints)
+    return edition_of(known[best], cells)
+
+
+def names_by_print(known: Editions) -> dict[str, set[str]]:
+    """The notebooks in which a cell's text stands."""
+    names_of: dict[str, set[str]] = {}
+    for name, editions in known.items():
+        for cell in _all(editions):
+            names_of.setdefault(cell.print, set()).add(name)
+    return names_of
 
 
 def _named(file_name: str, known: Editions) -> str:
@@ -179,7 +185,9 @@ def _naming(cells: Sequence[Cell], names: frozenset[str]) -> list[str]:
     return list(islice(found, MAX_NAMING))
 
 
-def _edition(editions: Mapping[str, Released], cells: Sequence[Cell], prints: Counter[str]) -> Released:
+def edition_of(editions: Mapping[str, Released], cells: Sequence[Cell]) -> Released:
+    """The edition that the cells were written in."""
+    prints = {text_print(cell.source) for cell in cells}
     text = "".join(cell.source for cell in cells if cell.kind == "markdown")
     chinese = sum("\u4e00" <= character <= "\u9fff" for character in text) * 5 > len(text)
 

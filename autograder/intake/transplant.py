@@ -21,6 +21,7 @@ from autograder.intake.pairing import Pairing
 from autograder.intake.released import Released, ReleasedCell, labels, text_print
 
 NEEDED_BY = "needed_by"
+PICTURES = "pictures"
 MAX_OWN_CELLS = 300
 MAX_OWN_TEXT = 1_000_000  # characters
 PIECE = 0.6  # of its words stand in the released cell
@@ -46,6 +47,12 @@ class Transplant:
                 self._tell_of_change(cell)
         self._tell_of_unplaced()
         self.notebook = self._built()
+
+    @property
+    def placed(self) -> frozenset[int]:
+        """The numbers of the student's cells of which every part is the course's own or went into an answer."""
+        own = {self._cell(index).number for index in self._pairing.own()}
+        return frozenset(cell.number for cell in self._pairing.cells) - own
 
     # --- what is told -----------------------------------------------------------------------------------------------
 
@@ -149,15 +156,26 @@ class Transplant:
             if cell.role == "answer":
                 cells += self._needed(cell)
                 target.source = self.answers[cell.number].text
-                pictures = {k: v for i in self.answers[cell.number].indexes for k, v in self._cell(i).pictures.items()}
-                if pictures and cell.kind == "markdown":
-                    target.attachments = pictures
+                self._add_pictures(cell, target)
             index = self._pairing.where(cell.number)
             if cell.role == "free" and cell.kind == "code" and index is not None:
                 target.source = self._cell(index).source
             cells += [target, *extra[cell.number]]
         notebook.cells = cells
         return notebook
+
+    def _add_pictures(self, cell: ReleasedCell, target: Any) -> None:
+        """`PICTURES` in the metadata counts those that the answer has or had: a person has to look."""
+        mine = [self._cell(index) for index in self.answers[cell.number].indexes]
+        pictures = {name: picture for each in mine for name, picture in each.pictures.items()}
+        lost = sum(each.lost_pictures for each in mine)
+        if pictures and cell.kind == "markdown":
+            target.attachments = pictures
+        if pictures or lost:
+            target.metadata["minivllm"] = {PICTURES: len(pictures) + lost}
+        if lost:
+            told = f"{cell.name} has pictures that can't be shown here (SVG, a link, damaged or too large): {lost}"
+            self._note("flagged", cell, f"{told}; a person has to look at the file that was handed in")
 
     def _cell(self, index: int) -> Cell:
         return self._pairing.cells[index]

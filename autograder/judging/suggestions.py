@@ -28,6 +28,10 @@ UNSURE = {
     "en": "Confidence {confidence:.0%}: too unsure to fill in points. A person has to read this answer closely.",
     "zh": "置信度 {confidence:.0%}：把握不足，不填分。这份答案需要由人细读。",
 }
+PICTURES = {
+    "en": "The answer has pictures ({count}), which no scorer reads: a person has to look at them.",
+    "zh": "这份答案带有图片（{count} 张），评分程序看不懂图片：需要由人来看。",
+}
 
 
 @dataclass(frozen=True)
@@ -58,6 +62,11 @@ class Suggested:
         chain, veto = found.dimensions["chain"].label, found.veto or ""
         return cls(points, found.points, found.confidence, chain, veto, harmless(f"{told}\n\n{sure}"), _why(told))
 
+    @classmethod
+    def of_pictures(cls, count: int, language: str) -> Suggested:
+        """Nothing is suggested for an answer with pictures."""
+        return cls(None, 0.0, None, 0.0, "", PICTURES[language].format(count=count), "")
+
 
 def _why(told: str) -> str:
     """Without the first line, which says that it is a suggestion."""
@@ -84,10 +93,16 @@ def edition_of(notebooks: Iterable[NotebookNode]) -> str:
 def suggest(notebook: NotebookNode) -> dict[str, dict[str, Any]]:
     """Suggestions for the answers in `notebook` by grade id, as JSON data."""
     language = language_of(notebook)
+    answers = {cell.metadata["nbgrader"]["grade_id"]: cell for cell in notebook.cells if utils.is_solution(cell)}
     return {
-        cell.metadata["nbgrader"]["grade_id"]: asdict(
-            Suggested.of(QUESTIONS[cell.metadata["nbgrader"]["grade_id"]], cell.source, language)
-        )
-        for cell in notebook.cells
-        if utils.is_solution(cell) and cell.metadata["nbgrader"]["grade_id"] in QUESTIONS
+        grade_id: asdict(_of_cell(question, answers[grade_id], language))
+        for grade_id, question in QUESTIONS.items()
+        if grade_id in answers
     }
+
+
+def _of_cell(question: str, cell: NotebookNode, language: str) -> Suggested:
+    pictures = cell.metadata.get("minivllm", {}).get("pictures")
+    if pictures:
+        return Suggested.of_pictures(pictures, language)
+    return Suggested.of(question, cell.source, language)
