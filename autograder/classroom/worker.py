@@ -87,7 +87,6 @@ def row_of(task: Task) -> Row:
     """Look, and grade what has changed. Whatever goes wrong is told in the row."""
     row = Row(task.student)
     try:
-        there = task.folder if task.folder.is_dir() else task.folder.parent  # the notebooks may lie beside it
         row = replace(row, files=digest(task.folder, task.course))
         return row if task.only_look else _graded(task, row)
     except DatabaseError as error:

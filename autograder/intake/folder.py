@@ -58,12 +58,6 @@ def look(path: Path, course: Path = COURSE) -> Folder:
     return _sorted_out(path.parent, path.name, seen, names)
 
 
-def files(root: Path) -> tuple[list[File], list[Note]]:
-    """The files below `root` that may be notebooks, and what is to be said of the others."""
-    found = _sorted_out(root, "", walk(root, _may_be_notebook, lambda _: False), set())
-    return found.notebooks, found.notes
-
-
 def digest(path: Path, course: Path = COURSE) -> str:
     """Of all that `intake` sees: every name, kind and size, and the content of what it reads. The same anywhere."""
     found = look(path, course)
