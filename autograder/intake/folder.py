@@ -14,7 +14,7 @@ from autograder.intake.walk import Place, Walk, ending, walk
 from autograder.intake.what_files import Kind
 from autograder.paths import COURSE
 
-__all__ = ["MAX_BYTES", "File", "Folder", "Unreadable", "digest", "files", "look", "named"]
+__all__ = ["MAX_BYTES", "File", "Folder", "Unreadable", "digest", "look", "named"]
 
 MAX_NOTEBOOKS = 40
 MAX_OTHERS = 20
