@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Generator, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from filelock import FileLock, Timeout
 from nbgrader.api import Gradebook, MissingEntry
+from sqlalchemy.exc import DatabaseError
 from traitlets.config import Config
 from traitlets.config.loader import PyFileConfigLoader
 
@@ -152,8 +153,9 @@ def grade_class(
 
 
 def _failed(room: Classroom, row: Row) -> Row:
-    """Nothing could be graded: the gradebook says so too, if it can be reached."""
-    fail(room.book, row.student, Digests(NO_FILES, "", ""), row.reason)
+    """Nothing could be graded: the gradebook says so too. Held by another, it costs this one alone: the row says why."""
+    with suppress(DatabaseError):
+        fail(room.book, row.student, Digests(NO_FILES, "", ""), row.reason)
     return row
 
 
