@@ -33,7 +33,7 @@ from tests.autograder.test_killed import WRONG, points
 
 pytestmark = pytest.mark.requires_debian("bubblewrap")
 STUDENTS = tuple(f"student-{number}" for number in range(6))
-ENDS_WITHIN = 2.0  # seconds
+ENDS_WITHIN = 2.0  # seconds, on a machine with nothing else to do
 MOMENTS = 5
 
 
@@ -113,7 +113,8 @@ def test_ctrl_c_at_any_moment_ends_within_two_seconds_names_the_students_and_lea
             seconds, had = run.interrupt()
             told = "".join(run.lines)
             about = f"seed {seed}, moment {number}: {wait:.2f} s after {rows} rows\n{told}"
-            assert seconds < ENDS_WITHIN, f"{seconds:.1f} s; {about}"
+            busy = max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
+            assert seconds < ENDS_WITHIN * busy, f"{seconds:.1f} s, {busy:.1f} times as busy as it can be; {about}"
             assert "Traceback" not in told, about
             assert alive(had, run.process.pid) == [], about
         finally:

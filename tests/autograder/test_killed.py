@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from autograder.classroom import submission, worker
-from autograder.classroom.worker import Row, Task, row_of, work
-from autograder.classroom.workers import Workers
+from autograder.classroom import submission
+from autograder.classroom.worker import Task, work
 from autograder.gradebook.decisions import by_student
-from autograder.gradebook.entry import Graded
+from autograder.gradebook.entry import Digests
 from autograder.gradebook.tables import reading
 from autograder.gradebook.verdict import Verdict
 from autograder.reports.report import open_ends
@@ -84,25 +83,6 @@ CASES = (
 )
 
 
-@pytest.fixture
-def here(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Workers work in this process, and what they found out about files is known the second time: kills are many."""
-    known: dict[tuple[str, Any], Graded] = {}
-    grade = submission.grade_submission
-
-    def once(folder: Path, student: str, sources: Path, digests: Any, course: Path) -> Graded:
-        key = (student, digests)
-        if key not in known:
-            known[key] = grade(folder, student, sources, digests, course)
-        return known[key]
-
-    def run(workers: Workers, tasks: Iterable[Task]) -> Iterator[tuple[Task, Row]]:
-        yield from ((task, row_of(task)) for task in tasks)
-
-    monkeypatch.setattr(submission, "grade_submission", once)
-    monkeypatch.setattr(Workers, "run", run)
-
-
 def verdict(room: Room) -> Verdict:
     [found] = room.classroom.verdicts()
     return found
@@ -143,7 +123,7 @@ def test_a_kill_between_any_two_writes_certifies_nothing_wrong_and_the_next_run_
     def graded_by_a_worker() -> None:
         work(Telling(), task)  # type: ignore[arg-type]
 
-    submission.grade_submission(task.folder, "a", task.sources, _digests(room, task), task.course)
+    submission.grade_submission(task.folder, "a", task.sources, _digests(task), task.course)
     writes = killed_at(None, place, graded_by_a_worker)
     assert len(writes) > MIN_WRITES and "send the row" in writes, writes
     right_points, right_entries = points(verdict(room)), entered(room)
@@ -167,9 +147,7 @@ def test_a_kill_between_any_two_writes_certifies_nothing_wrong_and_the_next_run_
         assert _shown(room) == (right_points["total"] > 0 or bool(right_entries)), after
 
 
-def _digests(room: Room, task: Task) -> Any:
-    from autograder.gradebook.entry import Digests
-
+def _digests(task: Task) -> Digests:
     return Digests(submission.files_digest(task.folder), task.release, submission.grader())
 
 
