@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import nbformat.v4
 import pytest
 from nbgrader.apps import NbGraderAPI
 from sqlalchemy import delete
@@ -186,9 +187,9 @@ def test_nothing_that_could_be_graded_any_more_has_no_points_anywhere_once_it_is
     room.grade()
     trail.settle([note.id for note in verdict(room, "odd").open_notes], "the student was asked", LESSON)
     found = verdict(room, "odd")
-    if found.final:
-        with room.classroom.gradebook() as gradebook:
-            assert gradebook.find_submission(LESSON, "odd").score == found.total == 0
+    assert found.final
+    with room.classroom.gradebook() as gradebook:
+        assert gradebook.find_submission(LESSON, "odd").score == found.total == 0
 
 
 # --- nbgrader's own tools -------------------------------------------------------------------------------------------
@@ -221,8 +222,13 @@ def test_points_that_another_tool_changed_are_noticed_and_graded_again(
 
 
 def test_nbgraders_own_autograde_with_other_points_is_noticed(room: Room, tmp_path: Path) -> None:
+    """nbgrader looks at no cell of the student's own."""
+    needs = 'need = request["total_with_spec"] - request["computed"]'
     notebook = room.solved()
-    notebook.cells.remove(cell(notebook, "plan_main_path"))
+    answer = cell(notebook, "unified_token_plan")
+    answer.source = answer.source.replace(needs, "need = own_need(request)")
+    own = nbformat.v4.new_code_cell(f"def own_need(request):\n    {needs}\n    return need")  # type: ignore[no-untyped-call]
+    notebook.cells.insert(notebook.cells.index(answer), own)
     room.hand_in("good", notebook)
     room.grade()
     read_all(room)
