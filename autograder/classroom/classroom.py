@@ -120,7 +120,6 @@ class Classroom:
         tasks = self.tasks(self.folders(), only_look=True)
         return {task.student: row.files for task, row in Workers(jobs or os.cpu_count() or 1).run(tasks)}
 
-
     def verdicts(self) -> list[Verdict]:
         """Of everybody, as things stand."""
         with transaction(self.book.db_url, self.book.course_id) as session:

@@ -194,5 +194,3 @@ def _digest(parts: Iterable[bytes]) -> str:
     for part in parts:
         total.update(len(part).to_bytes(8, "big") + part)
     return total.hexdigest()
-
-

@@ -100,7 +100,9 @@ def a_notebook_that_is_refused(room: Room) -> str:
 
 
 def a_notebook_of_no_lesson(room: Room) -> str:
-    (room.folder("odd") / "3-else.ipynb").write_text('{"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}')
+    (room.folder("odd") / "3-else.ipynb").write_text(
+        '{"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}'
+    )
     return "3-else.ipynb is none of the lesson's notebooks"
 
 
@@ -204,9 +206,7 @@ def test_nothing_that_could_be_graded_any_more_has_no_points_anywhere_once_it_is
         "extra_credit = 1 where name_of = 'q1_answer'",
     ],
 )
-def test_points_that_another_tool_changed_are_noticed_and_graded_again(
-    room: Room, tmp_path: Path, change: str
-) -> None:
+def test_points_that_another_tool_changed_are_noticed_and_graded_again(room: Room, tmp_path: Path, change: str) -> None:
     room.grade()
     read_all(room)
     assert verdict(room, "good").final
