@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -325,7 +325,7 @@ def test_the_trail_is_only_ever_added_to(room: Room, tess: Browser) -> None:
             return database.execute("select * from minivllm_decision order by id").fetchall()
 
     kept: list[tuple[Any, ...]] = []
-    steps = (
+    steps: tuple[Callable[[], object], ...] = (
         lambda: tess.give(grade_id(room), 1),
         lambda: tess.say(comment_id(room), "why"),
         lambda: tess.give(grade_id(room), None),

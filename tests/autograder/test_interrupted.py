@@ -106,7 +106,7 @@ def test_ctrl_c_at_any_moment_ends_within_two_seconds_names_the_students_and_lea
     for number in range(MOMENTS):
         run = Run.start(room, tmp_path / "script.py")
         try:
-            _until(lambda run=run: any(process_is_worker(each) for each in children(run)))  # type: ignore[misc]
+            _until(lambda run=run: any(process_is_worker(each) for each in children(run)))
             wait = chosen.uniform(0, 3)
             time.sleep(wait)
             rows = len(run.lines)
