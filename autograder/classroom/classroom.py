@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Generator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 
 from nbgrader.api import Assignment, Gradebook
 from sqlalchemy import select
+from sqlalchemy.exc import DatabaseError
 from traitlets.config import Config
 
 from autograder.classroom.lock import alone
@@ -145,8 +146,9 @@ def grade_class(
 
 
 def _failed(room: Classroom, row: Row) -> Row:
-    """Nothing could be graded: the gradebook says so too, if it can be reached."""
-    fail(room.book, row.student, Digests(NO_FILES, "", ""), row.reason)
+    """Nothing could be graded: the gradebook says so too. Held by another, it costs this one alone: the row says why."""
+    with suppress(DatabaseError):
+        fail(room.book, row.student, Digests(NO_FILES, "", ""), row.reason)
     return row
 
 

@@ -27,7 +27,7 @@ from autograder.running.sandbox import sandbox
 WORKER_MEMORY = 3 << 30  # bytes
 MAX_TEXT = 1_000  # characters of a note that come back
 MAX_REPLY = 1 << 20  # bytes
-KEPT = "the gradebook keeps the points of what was handed in before"
+NO_MORE = "the points of what was handed in before count no more, until it is back"
 NO_FILES = ""
 """The digest of files that could not be looked through: the next run tries again."""
 
@@ -119,7 +119,7 @@ def _entered(book: Book, row: Row) -> Row:
         about = (Assignment.name == book.lesson, SubmittedAssignment.student_id == row.student)
         entered = session.scalars(select(SubmittedAssignment).join(Assignment).where(*about)).one_or_none()
         if state.failed:
-            return replace(row, reason=f"{row.reason}; {KEPT}") if entered else row
+            return replace(row, reason=f"{row.reason}; {NO_MORE}") if entered else row
         assert entered is not None
         points = entered.score - (entered.late_submission_penalty or 0)
         return replace(row, points=points, of=entered.max_score, unread=entered.needs_manual_grade)

@@ -101,15 +101,17 @@ def _hear(session: Session, context: Any, instances: Any) -> None:
     changed = [row for row in session.dirty if isinstance(row, Grade | Comment) and _by_a_person(row)]
     if not changed:
         return
-    Base.metadata.create_all(session.connection())
-    for row in changed:
-        try:
+    try:
+        for row in changed:
             _check(row)
-        except PointsRefused:
-            session.expire(row)  # or every later request of the formgrader would try to store it again
-            raise
-    with session.no_autoflush:
-        session.add_all(_decision(session, *about, me()) for about in dict.fromkeys(map(_place, changed)))
+        Base.metadata.create_all(session.connection())
+        with session.no_autoflush:
+            made = [_decision(session, *about, me()) for about in dict.fromkeys(map(_place, changed))]
+    except Exception:
+        for row in changed:
+            session.expire(row)  # or the next request of the formgrader, another person's, would store it
+        raise
+    session.add_all(made)
 
 
 def _by_a_person(row: Grade | Comment) -> bool:
@@ -125,8 +127,12 @@ def _check(row: Grade | Comment) -> None:
     """Raises PointsRefused. A cell that waits for a person goes on waiting if the points were taken back."""
     if isinstance(row, Comment):
         return
-    most, points = row.cell.max_score, _points(row)
-    cell = f"{row.notebook.student.id}, {row.cell.name}"
+    with inspect(row).session.no_autoflush:
+        cell, most = f"{row.notebook.student.id}, {row.cell.name}", row.cell.max_score
+    for typed in (row.manual_score, row.extra_credit):
+        if typed is not None and not _is_number(typed):
+            raise PointsRefused(f"{cell}: {str(typed)[:40]!r} is no number of points: type 0 to {most:g}")
+    points = _points(row)
     if row.manual_score is None and float(row.extra_credit or 0) != 0 and _is_read(row):
         raise PointsRefused(f"{cell}: extra credit alone is no decision: type the points, 0 to {most:g}")
     if points is not None and not 0 <= points <= most and not (most == 0 and points == 0):
@@ -134,6 +140,14 @@ def _check(row: Grade | Comment) -> None:
         raise PointsRefused(f"{cell}: {points:g} points{told} are not within 0 and {most:g}: type others")
     if row.manual_score is None and _is_read(row):
         row.needs_manual_grade = True
+
+
+def _is_number(typed: Any) -> bool:
+    try:
+        float(typed)
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def _is_read(row: Grade) -> bool:
@@ -208,7 +222,7 @@ def adopt(session: Session, lesson: str) -> int:
         points = _points(grade)
         if points is None or not 0 <= points <= grade.cell.max_score:
             continue
-        if state is not None and (counts is None or counts.points != points):
+        if text and (counts is None or counts.points != points):
             with session.no_autoflush:
                 session.add(_decision(session, grade.notebook, grade.cell.name, UNKNOWN))
             grade.needs_manual_grade = False

@@ -115,7 +115,9 @@ def enter(book: Book, student: str, graded: Graded) -> None:
     with _aside(folder) as new, transaction(book.db_url, book.course_id) as session:
         if not graded.failed:
             _write(new, graded)
-            _Rows(session, book, student, graded).write()
+        rows = _Rows(session, book, student, graded)
+        if not graded.failed or rows.submission is not None:
+            rows.write()  # no points for what can't be graded; what people decided comes back with its text
         _keep(session, book.lesson, student, graded)
         session.flush()
         if not graded.failed:
@@ -177,13 +179,15 @@ class _Rows:
         self._session, self._book, self._student, self._graded = session, book, student, graded
         self._before = state_of(session, book.lesson, student)
         self._decided = Decided.of(session, book.lesson, student)
+        about = (Assignment.name == book.lesson, SubmittedAssignment.student_id == student)
+        query = select(SubmittedAssignment).join(Assignment).where(*about)
+        self.submission = session.scalars(query).one_or_none()
 
     def write(self) -> None:
         assignment = self._session.scalars(select(Assignment).where(Assignment.name == self._book.lesson)).one()
         student = self._session.get(Student, self._student) or Student(id=self._student)
         self._session.add(student)
-        about = (SubmittedAssignment.assignment_id == assignment.id, SubmittedAssignment.student_id == self._student)
-        submission = self._session.scalars(select(SubmittedAssignment).where(*about)).one_or_none()
+        submission = self.submission
         if submission is None:
             submission = SubmittedAssignment(assignment=assignment, student=student)
             self._session.add(submission)

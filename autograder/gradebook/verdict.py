@@ -177,11 +177,11 @@ class Verdict:
         if self.passed:
             return "passed"
         lacking = [name for name, holds in self.conditions.items() if not holds]
-        return "open" if all(map(self.open, lacking)) and not self.reason else "not_passed"
+        return "open" if all(map(self.open, lacking)) and not self.reason and self.folder else "not_passed"
 
     @property
     def passed(self) -> bool:
-        return all(self.conditions.values())
+        return self.folder and all(self.conditions.values())  # who handed in nothing this term has not passed it
 
     def chain(self, question: str) -> float:
         """The label of the question's chain: 0, 0.5 or 1."""

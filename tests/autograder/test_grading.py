@@ -257,13 +257,17 @@ def test_the_command_prints_a_row_as_each_submission_is_done(
     assert "0 graded, 2 unchanged, 0 not graded" in capsys.readouterr().out
 
 
-def test_what_can_not_be_graded_any_more_keeps_its_points_and_says_so(room: Room) -> None:
+def test_what_can_not_be_graded_any_more_has_no_points_and_says_so_until_it_can_again(room: Room) -> None:
     path = room.hand_in("a", room.solved())
     room.grade()
+    review(room, "a", 1.5)
     path.write_text("{")
     row = room.grade()["a"]
-    assert row.points is None and "the gradebook keeps the points of what was handed in before" in row.reason
-    assert room.points("a") == FULL
+    assert row.points is None and "the points of what was handed in before count no more" in row.reason
+    assert room.points("a") == (0, 0, 0, 0) and grades(room, "a") == (0.0, False)
+    room.hand_in("a", room.solved())
+    room.grade()
+    assert room.points("a") == FULL and grades(room, "a") == (1.5, False)
 
 
 def test_told_to_do_without_a_sandbox_it_grades(room: Room, tmp_path: Path) -> None:

@@ -76,7 +76,7 @@ def test_final_refuses_while_files_changed_since_they_were_graded(room: Room, tm
     assert (row := final(room, tmp_path, "other")["other"])["final"] == "no" and "changed" in row["reason"]
 
 
-def test_final_refuses_what_could_not_be_graded_and_the_row_keeps_the_gradebooks_points(
+def test_final_refuses_what_could_not_be_graded_and_no_points_of_an_earlier_state_stand_in_its_row(
     room: Room, tmp_path: Path
 ) -> None:
     (room.folder("other") / f"{NOTEBOOK}.ipynb").rename(room.folder("other") / "work.zip")
@@ -88,9 +88,9 @@ def test_final_refuses_what_could_not_be_graded_and_the_row_keeps_the_gradebooks
     assert {name: (row["total"], row["final"]) for name, row in rows.items()} == {
         "empty": ("0", "no"),
         "good": ("6", "yes"),
-        "other": ("6", "no"),
+        "other": ("0", "no"),
     }
-    assert rows["other"]["reason"].endswith("; the gradebook keeps the points of what was handed in before")
+    assert "work.zip is an archive" in rows["other"]["reason"]
 
 
 def test_who_never_handed_in_does_not_keep_the_others_waiting(room: Room, tmp_path: Path) -> None:
