@@ -146,7 +146,7 @@ def grade_class(
 
 
 def _failed(room: Classroom, row: Row) -> Row:
-    """Nothing could be graded: the gradebook says so too. Held by another, it costs this one alone: the row says why."""
+    """Nothing could be graded: the gradebook says so too. If another holds it, the row says why."""
     with suppress(DatabaseError):
         fail(room.book, row.student, Digests(NO_FILES, "", ""), row.reason)
     return row

@@ -230,6 +230,14 @@ def adopt(session: Session, lesson: str) -> int:
     return taken
 
 
+def take_up(session: Session, submission: Any) -> None:
+    """Points from before there were states: they are kept as decisions, about texts that nobody knows any more."""
+    for grade in [grade for notebook in submission.notebooks for grade in notebook.grades]:
+        if grade.manual_score is not None:
+            with session.no_autoflush:
+                session.add(_decision(session, grade.notebook, grade.cell.name, UNKNOWN))
+
+
 def by_student(session: Session, lesson: str) -> dict[str, list[Decision]]:
     """All decisions, oldest first."""
     found: dict[str, list[Decision]] = {}

@@ -17,7 +17,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 from traitlets.config import Config
 
-from autograder.gradebook.decisions import Decided
+from autograder.gradebook.decisions import Decided, take_up
 from autograder.gradebook.tables import Decision, State, now, transaction
 from autograder.intake.notes import Note
 
@@ -178,10 +178,12 @@ class _Rows:
     def __init__(self, session: Session, book: Book, student: str, graded: Graded) -> None:
         self._session, self._book, self._student, self._graded = session, book, student, graded
         self._before = state_of(session, book.lesson, student)
-        self._decided = Decided.of(session, book.lesson, student)
         about = (Assignment.name == book.lesson, SubmittedAssignment.student_id == student)
         query = select(SubmittedAssignment).join(Assignment).where(*about)
         self.submission = session.scalars(query).one_or_none()
+        if self.submission is not None and self._before is None:
+            take_up(session, self.submission)
+        self._decided = Decided.of(session, book.lesson, student)
 
     def write(self) -> None:
         assignment = self._session.scalars(select(Assignment).where(Assignment.name == self._book.lesson)).one()

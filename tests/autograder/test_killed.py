@@ -16,6 +16,7 @@ from autograder.gradebook.decisions import by_student
 from autograder.gradebook.entry import Digests
 from autograder.gradebook.tables import reading
 from autograder.gradebook.verdict import Verdict
+from autograder.intake.folder import digest
 from autograder.reports.report import open_ends
 from tests.autograder.classroom import LESSON, NOTEBOOK
 from tests.autograder.faults import Telling, killed_at
@@ -148,7 +149,7 @@ def test_a_kill_between_any_two_writes_certifies_nothing_wrong_and_the_next_run_
 
 
 def _digests(task: Task) -> Digests:
-    return Digests(submission.files_digest(task.folder), task.release, submission.grader())
+    return Digests(digest(task.folder, task.course), task.release, submission.grader())
 
 
 def _shown(room: Room) -> bool:
