@@ -9,8 +9,8 @@ import os
 import shutil
 import stat
 import time
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,15 +19,15 @@ from nbformat import NotebookNode
 from nbgrader import utils
 
 from autograder.judging import honesty
-from autograder.running.cells import Executed, execute, needed_by
+from autograder.running.cells import NO_FILES, Executed, execute
 from autograder.intake.intake import MAX_BYTES, Note, intake
 from autograder.judging.suggestions import edition_of, suggest
-from autograder.intake.transplant import NEEDED_BY
 from autograder.paths import CLONE
+from minivllm import cell_code, newer_syntax
 from minivllm.lesson import encoding, outcome
 
 TIMESTAMP = "timestamp.txt"
-GRADER = (CLONE / "autograder", Path(outcome.__file__), Path(encoding.__file__))
+GRADER = (CLONE / "autograder", *(Path(str(each.__file__)) for each in (outcome, encoding, cell_code, newer_syntax)))
 
 
 @dataclass
@@ -79,6 +79,7 @@ def grade_submission(folder: Path, student: str, sources: Path, staged: Path) ->
         executed, key = executed_with(read(known[name]), notebook)
         record.notebooks[name] = {"key": key, "outputs": executed.outputs, "suggestions": suggest(notebook)}
         record.notes += honesty.in_run(name, executed.seen)
+        record.notes += [replace(note, notebook=name) for note in executed.notes]
         record.notes += [Note("flagged", f"a test failed, not the answer: {fault}", name) for fault in executed.faults]
     record.notes += _take_timestamp(folder / TIMESTAMP, staged / TIMESTAMP)
     if not record.notebooks:
@@ -101,22 +102,22 @@ def _take_timestamp(path: Path, staged: Path) -> list[Note]:
     return []
 
 
-def executed_with(master: NotebookNode, notebook: NotebookNode) -> tuple[Executed, str]:
-    """The tests of `master` on the answers in `notebook`, and the key of what was run."""
-    return execute(master, answers(notebook)), key_of(master, notebook)
+def executed_with(
+    master: NotebookNode, notebook: NotebookNode, files: Mapping[str, bytes] = NO_FILES
+) -> tuple[Executed, str]:
+    """The tests of `master` on the code in `notebook`, with the files beside it, and the key of what was run."""
+    return execute(master, notebook, files), key_of(master, notebook)
 
 
 def key_of(master: NotebookNode, notebook: NotebookNode) -> str:
+    """Changes with the tests, the student's code and the grader."""
     cells = [[cell.cell_type, cell.source, cell.metadata.get("tags", ())] for cell in master.cells]
-    return _digest([json.dumps([grader(), cells, answers(notebook)], default=list).encode()])
-
-
-def answers(notebook: NotebookNode) -> dict[str, str]:
-    """The sources of the filled-in code cells by grade id, and of what they use (`autograder.running.cells.needed_by`)."""
-    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
-    used = {cell.metadata.get("minivllm", {}).get(NEEDED_BY): cell.source for cell in code}
-    found = {needed_by(grade_id): source for grade_id, source in used.items() if grade_id}
-    return found | {cell.metadata["nbgrader"]["grade_id"]: cell.source for cell in code if utils.is_solution(cell)}
+    own = [
+        [cell.source, cell.metadata.get("tags", ()), cell.metadata.get("minivllm", {})]
+        for cell in notebook.cells
+        if "minivllm" in cell.metadata or utils.is_solution(cell)
+    ]
+    return _digest([json.dumps([grader(), cells, own], default=list).encode()])
 
 
 def read(path: Path) -> NotebookNode:

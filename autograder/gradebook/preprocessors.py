@@ -100,7 +100,7 @@ class ExecuteTrusted(NbGraderPreprocessor):
     def _executed(self, master: NotebookNode, nb: NotebookNode) -> dict[str, Any]:
         if self.needs_sandbox and not sandbox().boxed:
             raise SandboxError(f"{sandbox().lacks}: {REMEDY}")
-        return execute(master, submission.answers(nb)).outputs
+        return execute(master, nb).outputs
 
 
 class HideTests(NbGraderPreprocessor):

@@ -8,8 +8,11 @@ garbage collector can still find and change them. It then lies about itself alon
 
 from __future__ import annotations
 
+import __future__
+
 import ast
 import asyncio
+import base64
 import importlib.util
 import inspect
 import json
@@ -18,6 +21,7 @@ import os
 import re
 import resource
 import runpy
+import signal
 import sys
 import types
 from pathlib import Path
@@ -30,6 +34,9 @@ WATCHED_EVENTS = ("open", "os.listdir", "os.scandir", "sqlite3.connect")
 ANSWERS = re.compile(r"autograder|solutions|gradebook|\bnbgrader\b|build/source|/reference/")
 STUDENT = "<cell "
 MAX_SEEN = 20
+FUTURE = 0
+for _feature in __future__.all_feature_names:
+    FUTURE |= getattr(__future__, _feature).compiler_flag
 
 
 def limit(cpu_seconds: int, processes: int | None) -> None:
@@ -101,8 +108,12 @@ class Watch:
             self._seen.append({"what": what, "cell": cell, "line": frame.f_lineno})
 
 
+class TimeUp(BaseException):
+    """What a statement is interrupted with, so that what was there before stays."""
+
+
 class Code:
-    """The student's module, which its cells fill one after the other."""
+    """The student's module, which its statements fill one after the other."""
 
     def __init__(self, name: str, outcome: Any) -> None:
         self._outcome = outcome
@@ -110,37 +121,62 @@ class Code:
         self._module.__dict__["______"] = outcome.______
         sys.modules[name] = self._module
         self._shell: Any = None
+        self._loop: Any = None
+        self._future = 0  # what ``from __future__`` has switched on
+        self._lines: dict[str, list[str]] = {}
+        self._runs = False
+        signal.signal(signal.SIGALRM, self._interrupt)
 
-    def run(self, name: str, source: str | bytes) -> dict[str, Any]:
+    def run(self, name: str, source: str | bytes, line: int) -> dict[str, Any]:
         """What it defined before an error stays."""
         file = f"{STUDENT}{name}>"
         self._module.__dict__["__file__"] = name
         try:
-            code = self._compile(source, file)
+            code = self._compile(source, file, line)
         except BaseException as raised:
-            return {"ran": False, "error": self._outcome.describe(raised)}
+            return {"ran": False, "late": False, "error": self._outcome.describe(raised)}
+        try:
+            self._runs = True
+            self._evaluate(code)
+            self._runs = False
+        except BaseException as raised:
+            self._runs = False
+            return {"ran": True, "late": type(raised) is TimeUp, "error": self._outcome.describe(raised)}
+        return {"ran": True, "late": False, "error": None}
+
+    def _interrupt(self, *signal: object) -> None:
+        if self._runs:
+            raise TimeUp
+
+    def _evaluate(self, code: types.CodeType) -> None:
+        """A coroutine runs in the loop that a notebook has, and so does what asks for that loop."""
         try:
             ended = eval(code, self._module.__dict__)
-            if code.co_flags & inspect.CO_COROUTINE:
-                asyncio.run(ended)
-        except BaseException as raised:
-            return {"ran": True, "error": self._outcome.describe(raised)}
-        return {"ran": True, "error": None}
-
-    def _compile(self, source: str | bytes, file: str) -> types.CodeType:
-        """In a cell, magics, ``!``, ``display`` and top-level ``await`` mean what they mean in a notebook."""
-        text = source if isinstance(source, str) else source.decode("utf-8", "replace")
-        try:
-            code = compile(source, file, "exec", dont_inherit=True)
-        except SyntaxError:
-            if not isinstance(source, str):  # a file
+        except RuntimeError as raised:
+            if str(raised) != "no running event loop":
                 raise
-            from IPython.core.inputtransformer2 import TransformerManager
+            ended = self._in_loop(code)
+        if inspect.iscoroutine(ended):
+            self._loop = self._loop or asyncio.new_event_loop()
+            self._loop.run_until_complete(ended)
 
-            text = TransformerManager().transform_cell(text)  # type: ignore[no-untyped-call]
-            code = compile(text, file, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
-        linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
-        if self._shell is None and not {"display", "get_ipython"}.isdisjoint(re.findall(r"\w+", text)):
+    async def _in_loop(self, code: types.CodeType) -> None:
+        ended = eval(code, self._module.__dict__)
+        if inspect.iscoroutine(ended):
+            await ended
+
+    def _compile(self, source: str | bytes, file: str, line: int) -> types.CodeType:
+        """A statement keeps its line in the cell; top-level ``await`` and ``display`` are there as in a notebook."""
+        if isinstance(source, bytes):
+            return compile(source, file, "exec", dont_inherit=True)
+        lines = self._lines.setdefault(file, [])
+        lines += ["\n"] * (line - 1 - len(lines))
+        lines[line - 1 :] = [f"{each}\n" for each in source.split("\n")]
+        text = "\n" * (line - 1) + source
+        linecache.cache[file] = (len(text), None, lines, file)
+        code = compile(text, file, "exec", self._future | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
+        self._future |= code.co_flags & FUTURE
+        if self._shell is None and not {"display", "get_ipython"}.isdisjoint(re.findall(r"\w+", source)):
             self._shell = self._start_shell()
         return code
 
@@ -172,10 +208,20 @@ class Code:
         match request["do"]:
             case "run":
                 source = request["source"]
-                return self.run(request["name"], source.encode("latin-1") if request["bytes"] else source)
+                source = source.encode("latin-1") if request["bytes"] else source
+                return self.run(request["name"], source, request["line"])
+            case "files":
+                return write_files(request["files"])
             case "look":
                 return self.look(request["name"])
         return self._outcome.answer(self._module.__dict__, request)
+
+
+def write_files(files: dict[str, str]) -> None:
+    for name, content in files.items():
+        os.makedirs(os.path.dirname(name) or ".", exist_ok=True)
+        with open(name, "wb") as file:
+            file.write(base64.b64decode(content))
 
 
 def main() -> None:
@@ -199,6 +245,7 @@ def serve(minivllm: str, module: str, requests_fd: str, replies_fd: str) -> None
     me = os.getpid()
     watch = Watch()
     code = Code(module, outcome)
+    sys.path.append(os.getcwd())  # behind all that is there: a student's file takes nobody's place
     for line in requests:
         answer = code.answer(json.loads(line))
         if os.getpid() != me:  # the student's code forked, and this is the copy

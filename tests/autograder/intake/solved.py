@@ -103,7 +103,7 @@ def _master() -> str:
 
 
 def points(notebook: NotebookNode) -> dict[str, float]:
-    """What nbgrader reads from the instructor's tests on the answers in `notebook`."""
+    """What nbgrader reads from the instructor's tests on the code in `notebook`."""
     cells = [[cell.source, cell.metadata] for cell in notebook.cells if cell.cell_type == "code" and _is_run(cell)]
     key = json.dumps(cells, sort_keys=True)
     if key not in _points:
