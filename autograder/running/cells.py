@@ -16,7 +16,7 @@ from nbgrader import utils
 from autograder.intake.notes import Note
 from autograder.running.beside import kept
 from autograder.running.pipe import NoAnswer
-from autograder.running.program import Code, Exercise, Program, program
+from autograder.running.program import Code, Exercise, Program, bound, program
 from autograder.running.stopped import Stopped, is_definition, notes_of
 from autograder.running.testing import HIDDEN, Namespace, failed, tested
 from autograder.running.trusted import DEFINITION_SECONDS, EXERCISE_SECONDS, OWN_SECONDS, Seen, Student
@@ -121,11 +121,12 @@ class _Run:
             self._cell(exercise.answer, exercise.answer.grade_id, EXERCISE_SECONDS)
         clock = f"tests {exercise.tests[0][1].grade_id}" if exercise.tests else ""
         outputs, faults = self._tests(exercise, clock)
+        for more in (self._answer_again, self._below):
+            if _points(exercise, outputs) >= _most(exercise) or self._used[clock] > EXERCISE_SECONDS / 2:
+                break
+            outputs, faults = self._once_more(exercise, more(exercise, later), outputs, faults)
         if _points(exercise, outputs) < _most(exercise):
-            if self._used[clock] < EXERCISE_SECONDS / 2:
-                outputs, faults = self._again(exercise, later, outputs, faults)
-            if _points(exercise, outputs) < _most(exercise):
-                self._lost.append(exercise)
+            self._lost.append(exercise)
         self._executed.outputs |= self._of_answer(exercise.answer) | outputs
         self._executed.faults += faults
 
@@ -170,40 +171,54 @@ class _Run:
             return f"the cell does not define it, and of the cell this did not run: {others[0]}"
         return "the cell does not define it"
 
-    def _again(
-        self, exercise: Exercise, later: list[Exercise], outputs: Outputs, faults: list[str]
-    ) -> tuple[Outputs, list[str]]:
-        """With the student's own code that stands below the tests."""
+    def _once_more(self, exercise: Exercise, after: str, outputs: Outputs, faults: list[str]) -> tuple[Outputs, list[str]]:
+        """The better of what was and what the tests say `after` more code has run; nothing has where that is empty."""
+        if not after:
+            return outputs, faults
+        first = exercise.tests[0][1].grade_id
+        again = self._tests(exercise, f"{first} {after}")
+        if _points(exercise, again[0]) <= _points(exercise, outputs):
+            return outputs, faults
+        self._notes.append(Note("repaired", f"the points are those of the tests after {after} had run", cell=first))
+        return again
+
+    def _answer_again(self, exercise: Exercise, later: list[Exercise]) -> str:
+        """Where own code between the answer and its tests defines the same name."""
+        answer = exercise.answer
+        between = [cell for own, _ in exercise.tests for cell in own]
+        if answer is None or not any(bound(s.tree) & answer.targets for c in between for s in c.code.statements):
+            return ""
+        for statement in answer.code.statements:
+            self._statement(Stopped(answer, statement.line, statement.text, statement=statement), "again", OWN_SECONDS)
+        return "the answer's cell once more, as own code below it defines the same name,"
+
+    def _below(self, exercise: Exercise, later: list[Exercise]) -> str:
+        """The student's own code below the tests, and then what lacked a name before."""
         below = [cell for each in later for cell in (*each.own, *(c for own, _ in each.tests for c in own))]
         below = [cell for cell in (*below, *self._program.below) if id(cell) not in self._done]
         if not below:
-            return outputs, faults
-        before = self._stopped
-        self._stopped = []
+            return ""
         self._own(below)
-        told_below, self._stopped = self._stopped, []
+        before, self._stopped = self._stopped, []
         for each in before:
             if each.is_missing_name:
-                self._statement(each.fresh(), "own cells", OWN_SECONDS)
+                self._statement(each.fresh(), "again", OWN_SECONDS)
             else:
                 self._stopped.append(each)
-        again = self._tests(exercise, f"{exercise.tests[0][1].grade_id} once more")
-        if _points(exercise, again[0]) <= _points(exercise, outputs):
-            self._stopped = before
-            return outputs, faults
-        self._stopped += told_below
-        told = "the points of the tests are those with the student's own code that stands below them"
-        self._notes.append(Note("repaired", told, cell=exercise.tests[0][1].grade_id))
-        return again
+        return "the student's own code below them"
 
 
 def _points(exercise: Exercise, outputs: Outputs) -> float:
-    total = 0.0
-    for _, test in exercise.tests:
-        cell = test.cell.copy()
-        cell.outputs = outputs.get(test.grade_id, [])
-        total += float(utils.determine_grade(cell)[0] or 0.0)
-    return total
+    return sum(_points_of(test.cell, outputs.get(test.grade_id, [])) for _, test in exercise.tests)
+
+
+def _points_of(test: NotebookNode, outputs: list[NotebookNode]) -> float:
+    cell = test.copy()
+    cell.outputs = outputs
+    try:
+        return float(utils.determine_grade(cell)[0] or 0.0)
+    except ValueError:  # more than there are, which nbgrader refuses when it reads them
+        return float(cell.metadata["nbgrader"]["points"])
 
 
 def _most(exercise: Exercise) -> float:

@@ -62,6 +62,15 @@ class Stopped:
             return name in bound(self.statement.tree)
         return bool(re.search(rf"^\s*(?:(?:async\s+)?def|class)?\s*{re.escape(name)}\b", self.text, re.MULTILINE))
 
+    def is_part_of(self, answer: Code) -> bool:
+        return self.cell is answer and self.kind != "command"
+
+    def gives(self, names: frozenset[str]) -> bool:
+        """One of these names, had it run."""
+        if self.statement is not None:
+            return not bound(self.statement.tree).isdisjoint(names)
+        return any(name in self.text and self.defines(name) for name in names)
+
     @property
     def missing_name(self) -> str:
         found = _NAME.search(self.why) if "NameError" in self.why else None
@@ -132,18 +141,13 @@ def _of_lost(answer: Code, stopped: Sequence[Stopped], program: Program, student
     """Points were lost: what the answer uses or is, and did not run or is not there."""
     used = frozenset().union(*(reads(each.tree) for each in answer.code.statements))
     missing = [name for name in sorted(answer.targets) if _is_missing(name, student)]
-    for name in missing:
-        told = f"{name} is not there after all code has run{_instead(name, program)}: a person has to look"
+    culprits = [each for each in stopped if each.is_part_of(answer) or each.gives(used)]
+    listed = f": {_listed(culprits)}" if culprits else ""
+    if missing:
+        told = f"{missing[0]} is not there after all code has run{_instead(missing[0], program)}{listed}"
         yield Note("flagged", told, cell=answer.name, kept=quoted(answer.source))
-    culprits = [
-        each
-        for each in stopped
-        if (each.cell is answer and each.kind != "command")
-        or (each.statement is not None and not bound(each.statement.tree).isdisjoint(used))
-        or (each.statement is None and any(each.defines(name) for name in used))
-    ]
-    if culprits:
-        told = f"points were lost, and code of {answer.name} or that it uses did not run: {_listed(culprits)}"
+    elif culprits:
+        told = f"points were lost, and code of {answer.name} or that it uses did not run{listed}"
         yield Note("flagged", told, cell=answer.name, line=culprits[0].line, kept=quoted(answer.source))
     for name in sorted(used - answer.targets)[:MAX_NOTES]:
         where = _where(name, answer, program)

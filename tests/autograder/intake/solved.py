@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from autograder.classroom.submission import executed_with
 from autograder.intake.intake import Taken, intake
 from autograder.paths import CLONE
 from autograder.release.course import edition_of
+from autograder.running.cells import NO_FILES, Executed
 from tests.autograder.classroom import LESSON, MAPPING, NOTEBOOK, planner, read
 
 PLANNER = planner(read(CLONE / "course" / "en" / LESSON / f"{NOTEBOOK}.ipynb"))
@@ -120,10 +122,22 @@ def _is_run(cell: NotebookNode) -> bool:
 
 
 def _executed(notebook: NotebookNode) -> dict[str, float]:
-    master: Any = nbformat.from_dict(json.loads(_master()))  # type: ignore[no-untyped-call]
-    executed, _ = executed_with(master, notebook)
+    return points_of(executed(notebook))
+
+
+def executed(notebook: NotebookNode, files: Mapping[str, bytes] = NO_FILES) -> Executed:
+    return executed_with(master(), notebook, files)[0]
+
+
+def master() -> NotebookNode:
+    notebook: NotebookNode = nbformat.from_dict(json.loads(_master()))  # type: ignore[no-untyped-call]
+    return notebook
+
+
+def points_of(executed: Executed) -> dict[str, float]:
+    """What nbgrader reads from the outputs of the test cells."""
     found = {}
-    for cell in master.cells:
+    for cell in master().cells:
         if cell.cell_type == "code" and utils.is_grade(cell):
             grade_id = cell.metadata["nbgrader"]["grade_id"]
             cell.outputs = executed.outputs.get(grade_id, [])
