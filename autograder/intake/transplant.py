@@ -134,7 +134,9 @@ class Transplant:
             return text if len(text) >= MIN_UNPLACED else ""
         if kind == "code":
             named = any(name in mine.source for name in names) and number is None
-            could_be = (named and has_code(mine.source)) or (self._pairing.is_own(index) and (mine.kind == "code" or bool(own_names(mine.source))))
+            could_be = (named and has_code(mine.source)) or (
+                self._pairing.is_own(index) and (mine.kind == "code" or bool(own_names(mine.source)))
+            )
         else:
             could_be = self._pairing.is_own(index) and text_of(mine.source, mine.kind) is not None
         text = mine.source.strip()

@@ -171,7 +171,9 @@ class _Run:
             return f"the cell does not define it, and of the cell this did not run: {others[0]}"
         return "the cell does not define it"
 
-    def _once_more(self, exercise: Exercise, after: str, outputs: Outputs, faults: list[str]) -> tuple[Outputs, list[str]]:
+    def _once_more(
+        self, exercise: Exercise, after: str, outputs: Outputs, faults: list[str]
+    ) -> tuple[Outputs, list[str]]:
         """The better of what was and what the tests say `after` more code has run; nothing has where that is empty."""
         if not after:
             return outputs, faults

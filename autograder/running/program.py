@@ -93,7 +93,7 @@ def program(master: NotebookNode, notebook: NotebookNode) -> Program:
             found.exercises[-1].tests.append((own, Test(grade_id, cell)))
             own = []
     found.below = [*own, *itertools.chain(*before.values()), *below]
-    found.text = {name: text for name, text in _other_text(notebook)}
+    found.text = dict(_other_text(notebook))
     found.released = frozenset().union(*(_bound(cell) for cell in master.cells if not _is_code(cell, SETUP)))
     return found
 

@@ -40,9 +40,7 @@ class Namespace(dict[str, Any]):
         self.call = call
 
 
-def tested(
-    source: str, grade_id: str, namespace: Namespace, student: Student, faults: list[str]
-) -> list[NotebookNode]:
+def tested(source: str, grade_id: str, namespace: Namespace, student: Student, faults: list[str]) -> list[NotebookNode]:
     """As a kernel would answer: what was printed, the last expression's value or the error, without a traceback."""
     calls: list[str] = []
     printed = io.StringIO()

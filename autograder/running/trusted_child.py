@@ -7,7 +7,6 @@ garbage collector can still find and change them. It then lies about itself alon
 """
 
 from __future__ import annotations
-
 import __future__
 
 import ast

@@ -23,16 +23,20 @@ MAX_STATEMENTS = 5_000  # of a cell
 MAX_JOINED = 30  # pieces of a cell that is no Python, put together to one statement
 MAX_TRIED = 1_000_000  # characters
 SHOWN = 80
-QUIET = frozenset("matplotlib config load_ext reload_ext autoreload precision xmode colors pdb logstop".split())
-"""Magics that change how things are shown, and nothing of what they are."""
-TRANSPARENT = frozenset("time capture prun memit wall_time".split())
-"""Cell magics that run their body as it stands."""
-FOREIGN = frozenset(
-    "bash sh script system sx cmd perl ruby pypy python python2 python3 html HTML javascript js latex markdown svg SVG "
-    "cython cpp cuda cu R sql bigquery timeit ai debug".split()
+QUIET = frozenset(
+    ["matplotlib", "config", "load_ext", "reload_ext", "autoreload", "precision", "xmode", "colors", "pdb", "logstop"]
 )
+"""Magics that change how things are shown, and nothing of what they are."""
+TRANSPARENT = frozenset(["time", "capture", "prun", "memit", "wall_time"])
+"""Cell magics that run their body as it stands."""
+_FOREIGN = """
+bash sh script system sx cmd perl ruby pypy python python2 python3 html HTML javascript js latex markdown svg SVG
+cython cpp cuda cu R sql bigquery timeit ai debug
+"""
+FOREIGN = frozenset(_FOREIGN.split())
 """Cell magics whose body defines nothing here."""
-COMMANDS = frozenset("pip pip3 conda mamba uv cd ls ll cat cp mv rm mkdir pwd time timeit env who whos clear".split())
+_COMMANDS = "pip pip3 conda mamba uv cd ls ll cat cp mv rm mkdir pwd time timeit env who whos clear"
+COMMANDS = frozenset(_COMMANDS.split())
 _BREAKS = "\u2028\u2029\x85\x0b\x0c\x1c\x1d\x1e"
 _HIDE = {ord(char): 0xF0000 + number for number, char in enumerate(_BREAKS)}
 _SHOW = {hidden: chr(char) for char, hidden in _HIDE.items()}

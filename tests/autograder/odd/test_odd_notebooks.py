@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from autograder.intake.notes import Note
 from tests.autograder.classroom import NOTEBOOK
 from tests.autograder.intake.solved import FULL, executed, points_of, taken
 from tests.autograder.odd.cases import CASES, Case
