@@ -12,6 +12,7 @@ import __future__
 import ast
 import asyncio
 import base64
+import builtins
 import importlib.util
 import inspect
 import json
@@ -33,6 +34,8 @@ WATCHED_EVENTS = ("open", "os.listdir", "os.scandir", "sqlite3.connect")
 ANSWERS = re.compile(r"autograder|solutions|gradebook|\bnbgrader\b|build/source|/reference/")
 STUDENT = "<cell "
 MAX_SEEN = 20
+BUILTINS = vars(builtins)
+OURS = dict(BUILTINS)
 FUTURE = 0
 for _feature in __future__.all_feature_names:
     FUTURE |= getattr(__future__, _feature).compiler_flag
@@ -65,6 +68,7 @@ def load_outcome(folder: Path) -> Any:
         spec = importlib.util.spec_from_file_location(full_name, folder / "lesson" / f"{name}.py")
         assert spec is not None and spec.loader is not None
         sys.modules[full_name] = module = importlib.util.module_from_spec(spec)
+        module.__dict__["__builtins__"] = OURS
         spec.loader.exec_module(module)
     for name in ("encoding", "outcome"):
         del sys.modules[f"minivllm.lesson.{name}"]
@@ -124,6 +128,7 @@ class Code:
         self._future = 0  # what ``from __future__`` has switched on
         self._lines: dict[str, list[str]] = {}
         self._runs = False
+        self._changed: dict[str, Any] = {}
         signal.signal(signal.SIGALRM, self._interrupt)
 
     def run(self, name: str, source: str | bytes, line: int) -> dict[str, Any]:
@@ -136,12 +141,21 @@ class Code:
             return {"ran": False, "late": False, "error": self._outcome.describe(raised)}
         try:
             self._runs = True
-            self._evaluate(code)
+            self._theirs(self._evaluate, code)
             self._runs = False
         except BaseException as raised:
             self._runs = False
             return {"ran": True, "late": type(raised) is TimeUp, "error": self._outcome.describe(raised)}
         return {"ran": True, "late": False, "error": None}
+
+    def _theirs(self, function: Any, *args: Any) -> Any:
+        """Call it with the builtins as the student has left them, which are not those that this file uses."""
+        BUILTINS.update(self._changed)
+        try:
+            return function(*args)
+        finally:
+            self._changed = {name: value for name, value in BUILTINS.items() if OURS.get(name, self) is not value}
+            BUILTINS.update(OURS)
 
     def _interrupt(self, *signal: object) -> None:
         if self._runs:
@@ -155,18 +169,19 @@ class Code:
             if str(raised) != "no running event loop":
                 raise
             ended = self._in_loop(code)
-        if inspect.iscoroutine(ended):
+            code = self._in_loop.__code__
+        if code.co_flags & inspect.CO_COROUTINE:
             self._loop = self._loop or asyncio.new_event_loop()
             self._loop.run_until_complete(ended)
 
     async def _in_loop(self, code: types.CodeType) -> None:
         ended = eval(code, self._module.__dict__)
-        if inspect.iscoroutine(ended):
+        if code.co_flags & inspect.CO_COROUTINE:
             await ended
 
     def _compile(self, source: str | bytes, file: str, line: int) -> types.CodeType:
         """A statement keeps its line in the cell; top-level ``await`` and ``display`` are there as in a notebook."""
-        if isinstance(source, bytes):
+        if type(source) is bytes:
             return compile(source, file, "exec", dont_inherit=True)
         lines = self._lines.setdefault(file, [])
         lines += ["\n"] * (line - 1 - len(lines))
@@ -213,7 +228,7 @@ class Code:
                 return write_files(request["files"])
             case "look":
                 return self.look(request["name"])
-        return self._outcome.answer(self._module.__dict__, request)
+        return self._theirs(self._outcome.answer, self._module.__dict__, request)
 
 
 def write_files(files: dict[str, str]) -> None:

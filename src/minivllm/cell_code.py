@@ -155,7 +155,7 @@ class _Reader:
             at = line + each.lineno - 1
             if isinstance(each, ast.Import) and len(each.names) > 1:  # each of them may be missing
                 for alias in each.names:
-                    alone = ast.Import([alias])
+                    alone = ast.copy_location(ast.Import([alias]), each)
                     yield Statement(at, ast.unparse(alone), alone, newer)
                 continue
             segment = _segment(each, lines)
