@@ -214,7 +214,8 @@ SPEAKS: tuple[tuple[str, str, str], ...] = (
 def test_what_grading_leaves_out_or_misses_is_told(good: Any, tmp_path: Path, own: str, above: str, what: str) -> None:
     cell = of(good["cells"], "unified_token_plan")
     if own:
-        new = {"cell_type": "code", "metadata": {}, "execution_count": None, "outputs": [], "source": own}
+        new: dict[str, Any] = {"cell_type": "code", "metadata": {}, "execution_count": None, "outputs": []}
+        new["source"] = own
         good["cells"].insert(good["cells"].index(cell), new)
         assert HELPED[0] in cell["source"]
         cell["source"] = cell["source"].replace(*HELPED)
@@ -237,7 +238,7 @@ def test_a_helper_that_stands_anywhere_or_lies_beside_the_notebook_is_no_problem
     (tmp_path / "tools" / "more.py").write_text("low = min\n", encoding="utf-8")
     cell = of(good["cells"], "unified_token_plan")
     cell["source"] = "from helpers import smaller\nfrom tools.more import low\n" + cell["source"].replace(*HELPED)
-    new = {"cell_type": "code", "metadata": {}, "execution_count": None, "outputs": []}
+    new: dict[str, Any] = {"cell_type": "code", "metadata": {}, "execution_count": None, "outputs": []}
     good["cells"] += [{**new, "source": "def further_down():\n    return low"}]
     cell["source"] += "\ndef check():\n    return further_down()"
     assert found(good, tmp_path) == []

@@ -102,8 +102,9 @@ class Transplant:
             if not wanting:
                 continue
             names = frozenset().union(*(_telling_names(cell) for cell in wanting))
+            is_there = not any(self._released.is_blank(self.answers[cell.number].text) for cell in wanting)
             places = [i for i in range(len(self._pairing.cells)) if self._pairing.used.get(i) not in _numbers(wanting)]
-            texts = [text for i in places if (text := self._unplaced(i, kind, names))]
+            texts = [text for i in places if (text := self._unplaced(i, kind, names, is_there))]
             if not texts:
                 continue
             cell = wanting[0]
@@ -124,8 +125,11 @@ class Transplant:
     def _labels(self, cell: ReleasedCell) -> frozenset[str]:
         return frozenset().union(*self._released.labels.get(cell.grade_id, ()))
 
-    def _unplaced(self, index: int, kind: str, names: frozenset[str]) -> str:
-        """The text in a cell that could be an answer of this kind, with these names in it if it is code."""
+    def _unplaced(self, index: int, kind: str, names: frozenset[str], is_there: bool) -> str:
+        """The text in a cell that could be an answer of this kind, with these names in it if it is code.
+
+        Where an answer `is_there`, own code that runs is no other one.
+        """
         mine = self._pairing.cells[index]
         number = self._pairing.number.get(index)
         if number is not None and self._released.cells[number].kind == "markdown":
@@ -134,9 +138,9 @@ class Transplant:
             return text if len(text) >= MIN_UNPLACED else ""
         if kind == "code":
             named = any(name in mine.source for name in names) and number is None
-            could_be = (named and has_code(mine.source)) or (
-                self._pairing.is_own(index) and (mine.kind == "code" or bool(own_names(mine.source)))
-            )
+            runs = mine.kind == "code" and parses(mine.source)
+            alone = self._pairing.is_own(index) and (mine.kind == "code" or bool(own_names(mine.source)))
+            could_be = (named and has_code(mine.source)) or (alone and not (runs and is_there))
         else:
             could_be = self._pairing.is_own(index) and text_of(mine.source, mine.kind) is not None
         text = mine.source.strip()

@@ -7,6 +7,7 @@ and own code stands below the tests, that runs too and the tests are asked again
 from __future__ import annotations
 
 import contextlib
+import copy
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -215,7 +216,7 @@ def _points(exercise: Exercise, outputs: Outputs) -> float:
 
 
 def _points_of(test: NotebookNode, outputs: list[NotebookNode]) -> float:
-    cell = test.copy()
+    cell = copy.copy(test)
     cell.outputs = outputs
     try:
         return float(utils.determine_grade(cell)[0] or 0.0)

@@ -180,7 +180,9 @@ def reads(tree: ast.stmt) -> frozenset[str]:
 
 def _statement_code(tree: ast.stmt) -> types.CodeType | None:
     try:
-        return compile(ast.Module([tree], []), TEST, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
+        flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+        code: types.CodeType = compile(ast.Module([tree], []), TEST, "exec", flags, dont_inherit=True)
+        return code
     except (SyntaxError, ValueError, RecursionError, MemoryError, TypeError):
         return None
 

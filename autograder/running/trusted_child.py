@@ -181,14 +181,16 @@ class Code:
 
     def _compile(self, source: str | bytes, file: str, line: int) -> types.CodeType:
         """A statement keeps its line in the cell; top-level ``await`` and ``display`` are there as in a notebook."""
-        if type(source) is bytes:
+        if not isinstance(source, str):
             return compile(source, file, "exec", dont_inherit=True)
         lines = self._lines.setdefault(file, [])
         lines += ["\n"] * (line - 1 - len(lines))
         lines[line - 1 :] = [f"{each}\n" for each in source.split("\n")]
         text = "\n" * (line - 1) + source
         linecache.cache[file] = (len(text), None, lines, file)
-        code = compile(text, file, "exec", self._future | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
+        code: types.CodeType = compile(
+            text, file, "exec", self._future | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True
+        )
         self._future |= code.co_flags & FUTURE
         if self._shell is None and not {"display", "get_ipython"}.isdisjoint(re.findall(r"\w+", source)):
             self._shell = self._start_shell()

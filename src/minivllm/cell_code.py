@@ -150,7 +150,7 @@ class _Reader:
         return list(self._statements(tree, text, line))
 
     def _statements(self, tree: ast.Module, text: str, line: int, newer: str = "") -> Iterator[Statement]:
-        lines = [part.encode("utf-8", "surrogatepass") for part in text.split("\n")]
+        lines: list[bytes] = [part.encode("utf-8", "surrogatepass") for part in text.split("\n")]
         for each in tree.body:
             at = line + each.lineno - 1
             if isinstance(each, ast.Import) and len(each.names) > 1:  # each of them may be missing
@@ -246,7 +246,8 @@ def _pieces(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _first_line(tree: ast.stmt) -> int:
-    return min([tree.lineno, *(each.lineno for each in getattr(tree, "decorator_list", ()))])
+    lines: list[int] = [each.lineno for each in getattr(tree, "decorator_list", ())]
+    return min([tree.lineno, *lines])
 
 
 def _segment(tree: ast.stmt, lines: Sequence[bytes]) -> str:

@@ -152,9 +152,9 @@ def _needed(pieces: Sequence[_Piece]) -> frozenset[str]:
 def _compiled(statement: Statement) -> types.CodeType:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return compile(
-            ast.Module([statement.tree], []), "cell", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True
-        )
+        flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+        code: types.CodeType = compile(ast.Module([statement.tree], []), "cell", "exec", flags, dont_inherit=True)
+        return code
 
 
 def _stored(statement: Statement) -> frozenset[str]:

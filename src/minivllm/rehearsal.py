@@ -136,7 +136,7 @@ def main() -> None:
 
         exec(SET_UP, module.__dict__)
         sys.modules["__main__"] = module
-        sys.meta_path.insert(0, _Packages(packages))  # type: ignore[arg-type]
+        sys.meta_path.insert(0, _Packages(packages))
         lacking = []
         for number, text in enumerate(statements):
             tell(number=number)

@@ -78,10 +78,11 @@ def practice() -> Mapping[str, tuple[ReleasedCell, ...]]:
 @cache
 def _recorded() -> Mapping[str, tuple[ReleasedCell, ...]]:
     record = json.loads(RECORD.read_text(encoding="utf-8"))
-    return {
-        name: tuple(ReleasedCell(**{k: tuple(v) if isinstance(v, list) else v for k, v in c.items()}) for c in cells)
-        for name, cells in record.items()
-    }
+    return {name: tuple(map(_recorded_cell, cells)) for name, cells in record.items()}
+
+
+def _recorded_cell(cell: dict[str, Any]) -> ReleasedCell:
+    return ReleasedCell(**cell | {name: tuple(cell[name]) for name in ("fingerprints", "targets")})
 
 
 def record(editions: Mapping[str, Sequence[Sequence[Any]]]) -> str:
