@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
-from minivllm import cell_code
+from minivllm import cell_code, newer_syntax
 
 MAX_REMEMBERED = 20_000  # characters
 BLANK = "______"
@@ -53,7 +53,11 @@ def _fenced(source: str) -> str:
 
 
 def parses(source: str) -> bool:
-    return _parse(plain(source)) is not None
+    """By the Python of any version that the course supports."""
+    if _parse(plain(source)) is not None:
+        return True
+    older, version = newer_syntax.rewritten(source) if len(source) <= cell_code.MAX_SOURCE else ("", "")
+    return bool(version) and _parse(plain(older)) is not None
 
 
 def _parse(source: str) -> ast.Module | None:

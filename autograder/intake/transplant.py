@@ -16,7 +16,7 @@ from autograder.intake.answers import Answer, find
 from autograder.intake.handed_in import Cell
 from autograder.intake.likeness import likeness, text_of, words
 from autograder.intake.notes import Note, quoted
-from autograder.intake.own_code import broken, has_code, own_names, parses, same_code
+from autograder.intake.own_code import broken, defines, has_code, own_names, parses, same_code
 from autograder.intake.pairing import Pairing
 from autograder.intake.released import Released, ReleasedCell, labels, text_print
 
@@ -59,7 +59,8 @@ class Transplant:
         for index in self._left_over(cell):
             told = f"a part of the notebook that may belong to {cell.name} found no place: a person has to look"
             self._note("flagged", cell, told, answer.text, self._cell(index).source)
-        if cell.kind == "code" and not self._released.is_blank(answer.text) and (why := broken(answer.text)):
+        is_lost = cell.kind == "code" and not self._released.is_blank(answer.text)
+        if is_lost and not defines(answer.text, cell.targets) and (why := broken(answer.text)):
             self._note("flagged", cell, f"{cell.name} is no whole Python: {why}: a person has to look", answer.text)
         if not answer.indexes:
             self._note("edited", cell, f"the cell {cell.name} is gone and counts as blank", cell.source)
