@@ -23,11 +23,14 @@ from autograder.running.cells import NO_FILES, Executed, execute
 from autograder.intake.intake import MAX_BYTES, Note, intake
 from autograder.judging.suggestions import edition_of, suggest
 from autograder.paths import CLONE
-from minivllm import cell_code, newer_syntax
+from minivllm import cell_code, magics, newer_syntax
 from minivllm.lesson import encoding, outcome
 
 TIMESTAMP = "timestamp.txt"
-GRADER = (CLONE / "autograder", *(Path(str(each.__file__)) for each in (outcome, encoding, cell_code, newer_syntax)))
+GRADER = (
+    CLONE / "autograder",
+    *(Path(str(each.__file__)) for each in (outcome, encoding, cell_code, magics, newer_syntax)),
+)
 
 
 @dataclass

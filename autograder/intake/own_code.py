@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
-from minivllm import cell_code, newer_syntax
+from minivllm import cell_code, magics, newer_syntax
 
 MAX_REMEMBERED = 20_000  # characters
 BLANK = "______"
@@ -35,7 +35,7 @@ class Statement:
 def plain(source: str) -> str:
     """The Python in a cell: without a text cell's fences, and without lines that only a notebook understands."""
     source = _fenced(source) if "```" in source else source
-    if _parse(source) is not None or cell_code.as_a_notebook(source) == source:
+    if _parse(source) is not None or magics.as_a_notebook(source) == source:
         return source
     code = cell_code.read(source)
     return code.text if code.parses else source
@@ -56,17 +56,17 @@ def parses(source: str) -> bool:
     """By the Python of any version that the course supports."""
     if _parse(plain(source)) is not None:
         return True
-    older, version = newer_syntax.rewritten(source) if len(source) <= cell_code.MAX_SOURCE else ("", "")
+    older, version = newer_syntax.rewritten(source) if len(source) <= magics.MAX_SOURCE else ("", "")
     return bool(version) and _parse(plain(older)) is not None
 
 
 def _parse(source: str) -> ast.Module | None:
-    if len(source) > cell_code.MAX_SOURCE:
+    if len(source) > magics.MAX_SOURCE:
         return None
-    return _parsed(source) if len(source) < MAX_REMEMBERED else cell_code.parse(source)
+    return _parsed(source) if len(source) < MAX_REMEMBERED else magics.parse(source)
 
 
-_parsed = lru_cache(maxsize=128)(cell_code.parse)
+_parsed = lru_cache(maxsize=128)(magics.parse)
 
 
 def statements(source: str) -> tuple[Statement, ...]:

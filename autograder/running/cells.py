@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -24,6 +25,7 @@ from autograder.running.trusted import DEFINITION_SECONDS, EXERCISE_SECONDS, OWN
 
 __all__ = ["HIDDEN", "Executed", "Namespace", "execute"]
 MAX_KILLS = 4  # statements that end the process; then definitions alone are run
+RUN_SECONDS = 90.0  # of the wall clock; then definitions and tests alone are run, for a submission's time has an end
 MAX_TOLD = 5  # errors of an answer's statements
 NO_FILES: Mapping[str, bytes] = {}
 Outputs = dict[str, list[NotebookNode]]
@@ -65,6 +67,7 @@ class _Run:
         self._namespace = Namespace(student.call)
         self._used: dict[str, float] = {}
         self._kills = 0
+        self._began = time.monotonic()
         self._done: set[int] = set()
         self._stopped: list[Stopped] = []
         self._notes: list[Note] = []
@@ -95,10 +98,8 @@ class _Run:
 
     def _statement(self, what: Stopped, clock: str, seconds: float) -> None:
         """When the time is over, definitions are still run."""
-        if self._used.get(clock, 0.0) >= seconds or self._kills >= MAX_KILLS:
+        if why := self._is_over(clock, seconds):
             if not is_definition(what):
-                why = f"the code before it used up its {seconds:g} s"
-                why = why if self._kills < MAX_KILLS else f"{MAX_KILLS} statements before it ended the process"
                 self._stopped.append(what.ended("time", f"was not run: {why}"))
                 return
             clock, seconds = "definitions", DEFINITION_SECONDS
@@ -107,6 +108,15 @@ class _Run:
         if ran.error is not None:
             self._kills += ran.killed
             self._stopped.append(what.of(ran))
+
+    def _is_over(self, clock: str, seconds: float) -> str:
+        """Why only definitions are still run, or nothing."""
+        if self._kills >= MAX_KILLS:
+            return f"{MAX_KILLS} statements before it ended the process"
+        if self._used.get(clock, 0.0) >= seconds:
+            return f"the code before it used up its {seconds:g} s"
+        late = time.monotonic() - self._began > RUN_SECONDS
+        return f"the notebook's code used up its {RUN_SECONDS:g} s" if late else ""
 
     @contextlib.contextmanager
     def _time(self, clock: str, seconds: float) -> Iterator[None]:
@@ -123,7 +133,8 @@ class _Run:
         clock = f"tests {exercise.tests[0][1].grade_id}" if exercise.tests else ""
         outputs, faults = self._tests(exercise, clock)
         for more in (self._answer_again, self._below):
-            if _points(exercise, outputs) >= _most(exercise) or self._used[clock] > EXERCISE_SECONDS / 2:
+            is_slow = self._used[clock] > EXERCISE_SECONDS / 2 or self._is_over(clock, EXERCISE_SECONDS)
+            if is_slow or _points(exercise, outputs) >= _most(exercise):
                 break
             outputs, faults = self._once_more(exercise, more(exercise, later), outputs, faults)
         if _points(exercise, outputs) < _most(exercise):

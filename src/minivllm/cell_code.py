@@ -11,22 +11,18 @@ import ast
 import re
 import textwrap
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Literal
 
 from minivllm import newer_syntax
+from minivllm.magics import MAX_SOURCE, Magics, as_a_notebook, is_nothing, parse, writes
 
-MAX_SOURCE = 400_000  # characters of a cell
 MAX_STATEMENTS = 5_000  # of a cell
 MAX_JOINED = 30  # pieces of a cell that is no Python, put together to one statement
 MAX_TRIED = 1_000_000  # characters
 SHOWN = 80
-QUIET = frozenset(
-    ["matplotlib", "config", "load_ext", "reload_ext", "autoreload", "precision", "xmode", "colors", "pdb", "logstop"]
-)
-"""Magics that change how things are shown, and nothing of what they are."""
 TRANSPARENT = frozenset(["time", "capture", "prun", "memit", "wall_time"])
 """Cell magics that run their body as it stands."""
 _FOREIGN = """
@@ -37,12 +33,6 @@ FOREIGN = frozenset(_FOREIGN.split())
 """Cell magics whose body defines nothing here."""
 _COMMANDS = "pip pip3 conda mamba uv cd ls ll cat cp mv rm mkdir pwd time timeit env who whos clear"
 COMMANDS = frozenset(_COMMANDS.split())
-_BREAKS = "\u2028\u2029\x85\x0b\x0c\x1c\x1d\x1e"
-_HIDE = {ord(char): 0xF0000 + number for number, char in enumerate(_BREAKS)}
-_SHOW = {hidden: chr(char) for char, hidden in _HIDE.items()}
-_LIKE_A_NOTEBOOK = re.compile(
-    r"^[ \t]*(?:[%!?]|>>>|In \[)|^[\w \t,.]+=[ \t]*[%!]|^[ \t]*[\w.%]+\?+[ \t]*$", re.MULTILINE
-)
 _GOES_ON = re.compile(r"(?:else|elif|except|finally|case)\b|[)\]}]")
 Kind = Literal["command", "syntax"]
 
@@ -90,16 +80,6 @@ def read(source: str) -> CellCode:
     return _remembered(source) if len(source) < 20_000 else _read(source)
 
 
-def parse(text: str) -> ast.Module | None:
-    """None for what is no Python. Nothing is said of odd escapes."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
-
-
 def _read(source: str) -> CellCode:
     text = source.replace("\r\n", "\n").replace("\r", "\n")
     if len(text) > MAX_SOURCE:
@@ -123,7 +103,7 @@ class _Reader:
             return self._done(self._code(text, line - (len(text) - len(body))))
         name, _, argument = first.strip()[2:].partition(" ")
         if name in ("writefile", "file"):
-            tree = _writes(argument.split("#")[0].split(), rest)
+            tree = writes(argument.split("#")[0].split(), rest)
             return self._done([Statement(line, ast.unparse(tree), tree)])
         if name in TRANSPARENT or (name not in FOREIGN and parse(rest) is not None):
             return self.cell(rest, line + 1)
@@ -167,9 +147,9 @@ class _Reader:
                 yield Statement(at, ast.unparse(plain), plain, newer)
 
     def _without_magics(self, tree: ast.stmt, line: int) -> list[ast.stmt]:
-        found = _Magics(lambda text, why: self._skip(line, text, why)).visit(tree)
+        found = Magics(lambda text, why: self._skip(line, text, why)).visit(tree)
         statements: list[ast.stmt] = found if isinstance(found, list) else [found]
-        return [each for each in statements if not _is_nothing(each)]
+        return [each for each in statements if not is_nothing(each)]
 
     def _piecewise(self, text: str, line: int) -> Iterator[Statement]:
         """The statements of a cell that is no Python as a whole."""
@@ -224,19 +204,6 @@ def _readings(text: str) -> Iterator[tuple[str, str]]:
         yield older, version
 
 
-def as_a_notebook(text: str) -> str:
-    """What IPython makes of shell lines, magics, questions and prompts; it takes odd separators for line breaks."""
-    if len(text) > MAX_SOURCE or not _LIKE_A_NOTEBOOK.search(text):
-        return text
-    from IPython.core.inputtransformer2 import TransformerManager
-
-    try:
-        told: str = TransformerManager().transform_cell(text.translate(_HIDE))  # type: ignore[no-untyped-call]
-    except Exception:  # it makes nothing of it: the text is told as what it is
-        return text
-    return told.translate(_SHOW).rstrip("\n")
-
-
 def _pieces(text: str) -> Iterator[tuple[int, str]]:
     """The text cut before each line that is not indented, with the number of lines before."""
     lines = text.split("\n")
@@ -258,80 +225,3 @@ def _segment(tree: ast.stmt, lines: Sequence[bytes]) -> str:
     part[-1] = part[-1][: tree.end_col_offset]
     part[0] = part[0][start:]
     return b"\n".join(part).decode("utf-8", "surrogatepass")
-
-
-def _is_nothing(tree: ast.stmt) -> bool:
-    return isinstance(tree, ast.Expr) and isinstance(tree.value, ast.Constant) and tree.value.value is None
-
-
-def _expression(text: str) -> ast.expr | None:
-    tree = parse(f"({text}\n)")
-    match tree.body if tree else []:
-        case [ast.Expr(value)]:
-            return value
-    return None
-
-
-def _writes(words: list[str], body: str) -> ast.stmt:
-    append, names = "-a" in words or "--append" in words, [word for word in words if not word.startswith("-")]
-    name = (names or ["untitled"])[0].strip("'\"")
-    name = name.rsplit("/", 1)[-1] if name.startswith(("/", "~")) else name
-    put = f"open({name!r}, {'a' if append else 'w'!r}, encoding='utf-8')"
-    wrote = f"with {put} as _file:\n    _file.write({body!r})\n    __import__('importlib').invalidate_caches()"
-    return ast.parse(wrote).body[0]
-
-
-class _Magics(ast.NodeTransformer):
-    """Puts what a magic does in its place, or nothing."""
-
-    def __init__(self, tell: Callable[[str, str], None]) -> None:
-        self._tell = tell
-
-    def visit_Expr(self, node: ast.Expr) -> ast.AST | list[ast.stmt]:
-        match _call(node.value):
-            case ("run_line_magic", [("time" | "prun" | "memit"), str(line)]) if tree := parse(line):
-                return [self.visit(each) for each in tree.body]
-        return self.generic_visit(node)
-
-    def visit_Call(self, node: ast.Call) -> ast.AST:
-        match _call(node):
-            case ("run_line_magic", [("time" | "prun"), str(line)]) if (value := _expression(line)) is not None:
-                return value
-            case ("run_line_magic", [("env" | "set_env"), str(line)]) if len(parts := _assigned(line)) == 2:
-                name, value_text = parts
-                return _parsed(f"__import__('os').environ.__setitem__({name!r}, {value_text!r})")
-            case ("run_line_magic", ["run", str(line)]) if line.split() and line.split()[-1].endswith(".py"):
-                name = line.split()[-1].strip("'\"")
-                return _parsed(f"exec(compile(open({name!r}, encoding='utf-8').read(), {name!r}, 'exec'), globals())")
-            case ("run_line_magic", [str(name), *_]) if name in QUIET:
-                return ast.Constant(None)
-            case ("run_line_magic", [("pinfo" | "pinfo2"), str(line)]):
-                self._tell(f"{line}?", "asks for help, which grading does not")
-            case ("run_line_magic", [str(name), *rest]):
-                self._tell(f"%{name} {rest[0] if rest else ''}", "is a magic line, which grading does not run")
-            case ("run_cell_magic", [str(name), *_]):
-                self._tell(f"%%{name}", "is a magic, which grading does not run")
-            case ("getoutput", [str(line), *_]):
-                self._tell(f"!{line}", "is a shell line, which grading does not run: its output is an empty list")
-                return ast.List([], ast.Load())
-            case ("system" | "system_raw" | "getoutput", args):
-                self._tell(f"!{args[0] if args else ''}", "is a shell line, which grading does not run")
-            case _:
-                return self.generic_visit(node)
-        return ast.Constant(None)
-
-
-def _parsed(text: str) -> ast.expr:
-    return ast.parse(text, mode="eval").body
-
-
-def _assigned(line: str) -> list[str]:
-    return [part.strip() for part in re.split(r"\s*=\s*|\s+", line.strip(), maxsplit=1)]
-
-
-def _call(node: ast.expr) -> tuple[str, list[object]] | None:
-    """The method of ``get_ipython()`` that is called, and its constant arguments."""
-    match node:
-        case ast.Call(ast.Attribute(ast.Call(ast.Name("get_ipython"), [], []), method), args, _):
-            return method, [each.value if isinstance(each, ast.Constant) else None for each in args]
-    return None
