@@ -14,6 +14,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import pairwise
 from typing import Literal
 
 from minivllm import newer_syntax
@@ -21,6 +22,7 @@ from minivllm.magics import MAX_SOURCE, Magics, as_a_notebook, is_nothing, parse
 
 MAX_STATEMENTS = 5_000  # of a cell
 MAX_JOINED = 30  # pieces of a cell that is no Python, put together to one statement
+MAX_TRANSFORMED = 3  # pieces that are read as IPython does
 MAX_TRIED = 1_000_000  # characters
 SHOWN = 80
 TRANSPARENT = frozenset(["time", "capture", "prun", "memit", "wall_time"])
@@ -154,6 +156,8 @@ class _Reader:
     def _piecewise(self, text: str, line: int) -> Iterator[Statement]:
         """The statements of a cell that is no Python as a whole."""
         pieces = list(_pieces(text))
+        if not pieces:
+            self._tell(text, line)
         index = 0
         while index < len(pieces):
             at = line + pieces[index][0]
@@ -173,7 +177,7 @@ class _Reader:
             self._tried += len(joined)
             if self._tried > MAX_TRIED:
                 break
-            for text, newer in _readings(joined):
+            for text, newer in _readings(joined, end - index <= MAX_TRANSFORMED):
                 if (tree := parse(text)) is not None:
                     return end - index, text, tree, newer
         return 1, "", None, ""
@@ -194,10 +198,10 @@ class _Reader:
             self._skip(line, text, f"is no Python ({type(error).__name__}: {error})", "syntax")
 
 
-def _readings(text: str) -> Iterator[tuple[str, str]]:
+def _readings(text: str, transformed: bool) -> Iterator[tuple[str, str]]:
     """The text as it is, as a notebook reads it, and in the words of an older Python."""
     yield text, ""
-    if (told := as_a_notebook(text)) != text:
+    if transformed and not text.startswith("!") and (told := as_a_notebook(text)) != text:
         yield told, ""
     older, version = newer_syntax.rewritten(text)
     if version:
@@ -208,7 +212,7 @@ def _pieces(text: str) -> Iterator[tuple[int, str]]:
     """The text cut before each line that is not indented, with the number of lines before."""
     lines = text.split("\n")
     starts = [n for n, line in enumerate(lines) if line[:1].strip() and not line.startswith("#")]
-    for start, end in zip(starts, [*starts[1:], len(lines)], strict=True):
+    for start, end in pairwise([*starts, len(lines)]):
         yield start, "\n".join(lines[start:end])
 
 

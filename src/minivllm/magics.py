@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Callable
 
 MAX_SOURCE = 400_000  # characters of a cell
+MAX_TRANSFORMED = 1_000_000  # characters
 QUIET = frozenset(
     ["matplotlib", "config", "load_ext", "reload_ext", "autoreload", "precision", "xmode", "colors", "pdb", "logstop"]
 )
@@ -32,7 +33,8 @@ def parse(text: str) -> ast.Module | None:
 
 def as_a_notebook(text: str) -> str:
     """What IPython makes of shell lines, magics, questions and prompts; it takes odd separators for line breaks."""
-    if len(text) > MAX_SOURCE or not _LIKE_A_NOTEBOOK.search(text):
+    lines = sum(1 for _ in _LIKE_A_NOTEBOOK.finditer(text))
+    if not lines or lines * len(text) > MAX_TRANSFORMED:  # it reads the text once more for each of them
         return text
     from IPython.core.inputtransformer2 import TransformerManager
 

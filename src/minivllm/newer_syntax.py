@@ -16,10 +16,14 @@ _SPACE = re.compile(r"(?:\s|\\\n|#[^\n]*)*")
 def rewritten(text: str) -> tuple[str, str]:
     """The text for Python 3.11, and the Python that it needs as it is; two empty texts if none newer is known."""
     try:
-        fstrings = _Strings(text)
-        older = fstrings.code(0, inside=False)[1]
-    except (IndexError, RecursionError):
+        return _rewritten(text)
+    except (IndexError, ValueError, RecursionError):  # it ends inside a string or a bracket
         return "", ""
+
+
+def _rewritten(text: str) -> tuple[str, str]:
+    fstrings = _Strings(text)
+    older = fstrings.code(0, inside=False)[1]
     version = "3.12" if fstrings.newer else ""
     if _ALIAS.search(older):
         older, version = _ALIAS.sub(_alias, older), "3.12"

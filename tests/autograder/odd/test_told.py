@@ -9,6 +9,7 @@ import pytest
 from nbformat import NotebookNode
 
 from autograder.intake.notes import Note
+from autograder.running import trusted
 from autograder.running.beside import MAX_BYTES, MAX_FILES, kept
 from autograder.running.cells import NO_FILES, Executed
 from tests.autograder.classroom import NOTEBOOK
@@ -164,6 +165,17 @@ def test_a_statement_that_ends_the_process_again_and_again_leaves_the_definition
     insert(notebook, PLAN, HELPER)
     ran, _ = run(notebook, tmp_path)
     assert points_of(ran) == FULL
+
+
+def test_a_notebook_takes_one_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[object] = []
+    real = trusted.Process
+    monkeypatch.setattr(trusted, "Process", lambda *args: started.append(args) or real(*args))
+    notebook = solved()
+    for number in range(100):
+        insert(notebook, PLAN, f"!ls\nx{number} = {number}\nraise RuntimeError\nprint(x{number})")
+    ran, _ = run(notebook, tmp_path)
+    assert points_of(ran) == FULL and len(started) == 1
 
 
 # --- files beside the notebook ----------------------------------------------------------------------------------------
