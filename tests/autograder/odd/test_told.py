@@ -12,6 +12,7 @@ from autograder.intake.notes import Note
 from autograder.running import trusted
 from autograder.running.beside import MAX_BYTES, MAX_FILES, kept
 from autograder.running.cells import NO_FILES, Executed
+from autograder.running.pipe import Process
 from tests.autograder.classroom import NOTEBOOK
 from tests.autograder.intake.solved import FULL, PLANNER, Notebook, executed, insert, of, points_of, solved, taken
 from tests.autograder.odd.cases import PLAN, SMALLER
@@ -168,9 +169,14 @@ def test_a_statement_that_ends_the_process_again_and_again_leaves_the_definition
 
 
 def test_a_notebook_takes_one_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    started: list[object] = []
-    real = trusted.Process
-    monkeypatch.setattr(trusted, "Process", lambda *args: started.append(args) or real(*args))
+    started: list[str] = []
+
+    class Counted(Process):
+        def __init__(self, module: str, cpu_seconds: int) -> None:
+            started.append(module)
+            super().__init__(module, cpu_seconds)
+
+    monkeypatch.setattr(trusted, "Process", Counted)
     notebook = solved()
     for number in range(100):
         insert(notebook, PLAN, f"!ls\nx{number} = {number}\nraise RuntimeError\nprint(x{number})")
