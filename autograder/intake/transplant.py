@@ -75,10 +75,10 @@ class Transplant:
                 break
             if self._released.is_blank(text) or text.strip() in answer.text or text in answer.others:
                 continue
-            if cell.kind == "code" and self._cell(index).kind == "code" and parses(text):
-                continue  # it runs at its place
             claims = index in self._pairing.claims[cell.grade_id] or bool(labels(text) & self._labels(cell))
             alike = cell.kind == "code" and read < MAX_OWN_CELLS and likeness(text, cell.source) >= PIECE
+            if claims and cell.kind == self._cell(index).kind == "code" and parses(text):
+                continue  # it runs at its place
             found += [index] if claims or (alike and len(text) >= MIN_UNPLACED and not parses(text)) else []
         return found
 
