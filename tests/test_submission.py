@@ -55,6 +55,7 @@ def test_the_record_holds_fingerprints_and_no_text() -> None:
         "kind",
         "graded",
         "fingerprints",
+        "targets",
     }
 
 
@@ -151,7 +152,7 @@ def leave_the_template(cells: Cells) -> None:
         (edit_a_test, "plan_examples", "this cell was changed, and only its original counts", "undo the change"),
         (turn_into_text, "unified_token_plan", "this is a markdown cell and was a code cell", "turn it back into a code cell"),
         (leave_a_blank, "unified_token_plan", "there is a blank ______ left", "fill it in"),
-        (break_the_answer, "unified_token_plan", "line 1 is no Python ('(' was never closed)", "correct it"),
+        (break_the_answer, "unified_token_plan", "line 1 is no Python (SyntaxError: '(' was never closed)", "correct it"),
         (return_outside, "unified_token_plan", "line ", "correct it"),
         (import_what_grading_lacks, "unified_token_plan", "it imports no_such_package, which grading lacks", "write it"),
         (leave_the_template, "q1_answer", "there is no answer yet", "write it into this cell"),
@@ -170,16 +171,78 @@ def test_a_spoilt_cell_is_named_with_what_happened_and_what_to_do(
 def test_a_students_own_cell_is_read_too_as_a_notebook_reads_it(good: Any, tmp_path: Path) -> None:
     own: dict[str, Any] = {"cell_type": "code", "metadata": {}, "execution_count": None, "outputs": []}
     fine = [
-        "%matplotlib inline\nx = !ls\nif x:\n    %time len(x)",
+        "%matplotlib inline\n!ls\nx = 1\nif x:\n    %time len(x)",
         "len?\nawait f()",
-        "%%bash\nfor f in *; do ls $f; done",
+        "%%time\ndef f():\n    return 1",
         "",
     ]
     good["cells"] += [{**own, "source": source} for source in [*fine, "x ="]]
     number = len(good["cells"])
     assert found(good, tmp_path) == [
-        f"cell {number}: line 1 is no Python (invalid syntax); correct it, run the cell and save"
+        f"cell {number}: line 1 is no Python (SyntaxError: invalid syntax); correct it, run the cell and save"
     ]
+
+
+HELPED = ("min(need, token_budget)", "smaller(need, token_budget)")
+SMALLER = "def smaller(a, b):\n    return min(a, b)"
+SPEAKS: tuple[tuple[str, str, str], ...] = (
+    ("", "rename", "unified_token_plan: unified_token_plan is not defined: unified_token_plan defines unified_plan"),
+    ("", "no colon", "unified_token_plan: line 1 is no Python (SyntaxError: expected ':')"),
+    ("", "text", "line 1 is no Python"),
+    ("", "%load_ext cudf\nimport pandas as pd", "it imports pandas, which grading lacks"),
+    ("", "files = !ls", "line 1 (!ls) is a shell line, which grading does not run"),
+    ("", "!pip install pandas", "line 1 (!pip install pandas) is a shell line, which grading does not run"),
+    ("", "name = input()", "line 1 (name = input()) fails when it is graded: EOFError"),
+    ("", "import time\ntime.sleep(60)", "line 2 (time.sleep(60)) fails when it is graded: it took longer than 4 s"),
+    ("", "import os\nos._exit(0)", "line 2 ended the process"),
+    ("", "d = {'a': 1}\nprint(f'{d['a']}')", "line 2 is Python 3.12 syntax, and grading may run Python 3.11"),
+    ("", "type Plan = dict[str, int]", "line 1 is Python 3.12 syntax"),
+    ("", "class Box[T = int]: ...", "line 1 is Python 3.13 syntax"),
+    ("", "from no_helpers import smaller", "it imports no_helpers, which grading lacks"),
+    ("import pandas\nsmaller = pandas.Series.min", "", "cell 45: it imports pandas, which grading lacks"),
+    ("from no_helpers import smaller", "", "cell 45: it imports no_helpers, which grading lacks"),
+    (f"@njit\n{SMALLER}", "", "cell 45: line 1 (@njit def smaller(a, b): return min(a, b)) fails when it is graded: NameError"),
+    (f"%%bash\n{SMALLER}", "", "cell 45: it is a cell for %%bash, which grading does not run"),
+    (f"%%cython\n{SMALLER}", "", "cell 45: it is a cell for %%cython, which grading does not run"),
+    ("lesser = min", "", "unified_token_plan: it uses smaller, which no cell defines when it is graded"),
+    ("x = 3 +\n" + SMALLER, "", "cell 45: line 1 is no Python"),
+    ("table = {}\nfor name in ['a']:\n    table[name] = undefined\nsmaller = table['a']", "", "fails when it is graded: KeyError"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("own", "above", "what"), SPEAKS)
+def test_what_grading_leaves_out_or_misses_is_told(good: Any, tmp_path: Path, own: str, above: str, what: str) -> None:
+    cell = of(good["cells"], "unified_token_plan")
+    if own:
+        new: dict[str, Any] = {"cell_type": "code", "metadata": {}, "execution_count": None, "outputs": []}
+        new["source"] = own
+        good["cells"].insert(good["cells"].index(cell), new)
+        assert HELPED[0] in cell["source"]
+        cell["source"] = cell["source"].replace(*HELPED)
+    elif above == "rename":
+        cell["source"] = cell["source"].replace("unified_token_plan", "unified_plan")
+    elif above == "no colon":
+        cell["source"] = cell["source"].replace("token_budget):", "token_budget)", 1)
+    elif above == "text":
+        cell["source"] = "This is my planner:\n" + cell["source"]
+    else:
+        cell["source"] = f"{above}\n{cell['source']}"
+    problems = found(good, tmp_path)
+    assert any(what in problem for problem in problems), problems
+    assert len(problems) < 4
+
+
+def test_a_helper_that_stands_anywhere_or_lies_beside_the_notebook_is_no_problem(good: Any, tmp_path: Path) -> None:
+    (tmp_path / "helpers.py").write_text(SMALLER, encoding="utf-8")
+    (tmp_path / "tools").mkdir()
+    (tmp_path / "tools" / "more.py").write_text("low = min\n", encoding="utf-8")
+    cell = of(good["cells"], "unified_token_plan")
+    cell["source"] = "from helpers import smaller\nfrom tools.more import low\n" + cell["source"].replace(*HELPED)
+    new: dict[str, Any] = {"cell_type": "code", "metadata": {}, "execution_count": None, "outputs": []}
+    good["cells"] += [{**new, "source": "def further_down():\n    return low"}]
+    cell["source"] += "\ndef check():\n    return further_down()"
+    assert found(good, tmp_path) == []
+    assert sorted(path.name for path in tmp_path.iterdir()) == [f"{NAME}.ipynb", "helpers.py", "tools"]
 
 
 @pytest.mark.parametrize("name", [f"{NAME} (1).ipynb", f"{NAME}-Copy1.ipynb", f"Copy of {NAME}.ipynb", "hw.ipynb"])

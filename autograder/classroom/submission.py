@@ -7,7 +7,8 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import nbformat
@@ -24,10 +25,14 @@ from autograder.judging import honesty
 from autograder.judging.points import TESTED
 from autograder.judging.suggestions import digest, edition_of, suggest
 from autograder.paths import CLONE, COURSE
-from autograder.running.cells import execute_notebook
+from autograder.running.cells import execute
+from minivllm import cell_code, magics, newer_syntax
 from minivllm.lesson import encoding, outcome
 
-GRADER = (CLONE / "autograder", Path(outcome.__file__), Path(encoding.__file__))
+GRADER = (
+    CLONE / "autograder",
+    *(Path(str(each.__file__)) for each in (outcome, encoding, cell_code, magics, newer_syntax)),
+)
 MAX_NOTES = 60
 MAX_TOLD = 40  # sentences of one cell
 MAX_SENTENCE = 2_000  # characters
@@ -47,7 +52,9 @@ def grade_submission(folder: Path, student: str, sources: Path, digests: Digests
         if name not in known:
             graded.notes.append(Note("refused", f"{name}.ipynb is no notebook of this lesson", notebook=name))
             continue
-        graded.notebooks[name] = _judged(name, read(known[name]), notebook, templates[name], graded.notes)
+        judged, more = _judged(name, read(known[name]), notebook, templates[name], taken.files)
+        graded.notebooks[name] = judged
+        graded.notes += more
     written, more = carried(folder)
     graded.notes += more
     graded.handed_in_at = written.get(TIMESTAMP, b"").decode("ascii").strip()
@@ -62,10 +69,10 @@ def grade_submission(folder: Path, student: str, sources: Path, digests: Digests
 
 
 def _judged(
-    name: str, master: NotebookNode, notebook: NotebookNode, editions: dict[str, Released], notes: list[Note]
-) -> GradedNotebook:
-    executed = execute_notebook(master, notebook)
-    notes += honesty.in_run(name, executed.seen)
+    name: str, master: NotebookNode, notebook: NotebookNode, editions: dict[str, Released], files: Mapping[str, bytes]
+) -> tuple[GradedNotebook, list[Note]]:
+    executed = execute(master, notebook, files)
+    notes = [*honesty.in_run(name, executed.seen), *(replace(note, notebook=name) for note in executed.notes)]
     notes += [Note("flagged", f"a test failed, not the answer: {fault}", name) for fault in executed.faults]
     own = {cell.source for each in editions.values() for cell in each.notebook.cells}
     released = next(iter(editions.values()))
@@ -75,7 +82,7 @@ def _judged(
         if not (utils.is_grade(cell) or utils.is_solution(cell)):
             continue
         grade_id = cell.metadata["nbgrader"]["grade_id"]
-        text = _text_of(notebook, grade_id, cell)
+        text = _text_of(notebook, grade_id, cell, files)
         if cell.cell_type == "code":
             cell.outputs = [nbformat.from_dict(output) for output in executed.outputs.get(grade_id, [])]  # type: ignore[no-untyped-call]
         pictures = cell.get("attachments") or cell.metadata.get("minivllm", {}).get("pictures")
@@ -85,7 +92,7 @@ def _judged(
             cell.metadata["nbgrader"]["checksum"] = utils.compute_checksum(cell)
         cells[grade_id] = GradedCell(*_points(cell, blank), text, blank, _told(cell))
     suggestions = {name: each for name, each in suggest(notebook).items() if not cells[name].blank}
-    return GradedNotebook(as_text_alone(notebook, own), cells, suggestions)
+    return GradedNotebook(as_text_alone(notebook, own), cells, suggestions), notes
 
 
 def _points(cell: NotebookNode, blank: bool) -> tuple[float | None, float | None]:
@@ -98,18 +105,24 @@ def _points(cell: NotebookNode, blank: bool) -> tuple[float | None, float | None
     return float(points), of
 
 
-def _text_of(notebook: NotebookNode, grade_id: str, cell: NotebookNode) -> str:
+def _text_of(notebook: NotebookNode, grade_id: str, cell: NotebookNode, files: Mapping[str, bytes]) -> str:
     """The digest of what points for this cell are about: the text, or all code that the tests ran with."""
     if grade_id not in TESTED:
         pictures = cell.get("attachments", {}), cell.metadata.get("minivllm", {}).get("pictures", 0)
         return digest(json.dumps([cell.source, *pictures]) if any(pictures) else cell.source)
-    code = [
-        each.source
-        for each in notebook.cells
-        if each.cell_type == "code"
-        and (not each.metadata.get("nbgrader") or each.metadata["nbgrader"]["grade_id"] == TESTED[grade_id])
-    ]
-    return digest(json.dumps(code))
+    code = [_run_of(each, TESTED[grade_id]) for each in notebook.cells if each.cell_type == "code"]
+    beside = {name: digest(data.decode("latin-1")) for name, data in files.items()}
+    return digest(json.dumps([[each for each in code if any(each)], beside], sort_keys=True))
+
+
+def _run_of(cell: NotebookNode, answer: str) -> tuple[str, str]:
+    """What of a cell runs with the tests: a cell of the student's own or the answer whole, of others what was added."""
+    mine = cell.metadata.get("minivllm", {})
+    return cell.source if "cell" in mine or _grade_id(cell) == answer else "", mine.get("own", "")
+
+
+def _grade_id(cell: NotebookNode) -> str:
+    return str(cell.metadata.get("nbgrader", {}).get("grade_id", ""))
 
 
 def _told(cell: NotebookNode) -> tuple[str, ...]:

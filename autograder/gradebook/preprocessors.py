@@ -16,7 +16,7 @@ from traitlets.config import Config
 from autograder.gradebook.shown import ShowAsText
 from autograder.judging.suggestions import suggest
 from autograder.paths import COURSE, EDITIONS
-from autograder.running.cells import HIDDEN, execute_notebook
+from autograder.running.cells import HIDDEN, execute
 from autograder.running.sandbox import REMEDY, SandboxError, sandbox
 
 
@@ -77,7 +77,7 @@ class ExecuteTrusted(NbGraderPreprocessor):
         coursedir = self.parent.parent.coursedir  # of the converter
         folder = coursedir.format_path(coursedir.source_directory, ".", place["assignment"])
         master = nbformat.read(Path(folder) / f"{place['notebook']}.ipynb", as_version=4)  # type: ignore[no-untyped-call]
-        outputs = execute_notebook(master, nb).outputs
+        outputs = execute(master, nb).outputs
         for cell in nb.cells:
             if cell.cell_type == "code" and (utils.is_grade(cell) or utils.is_solution(cell)):
                 cell.outputs = outputs.get(cell.metadata["nbgrader"]["grade_id"], [])

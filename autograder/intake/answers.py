@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from autograder.intake.handed_in import Cell
 from autograder.intake.likeness import likeness, text_of
 from autograder.intake.notes import shown
-from autograder.intake.own_code import BLANK, defines, parses, part, plain, same_code
+from autograder.intake.own_code import BLANK, defines, parses, plain, same_code, without
 from autograder.intake.pairing import ALIKE, Pairing
 from autograder.intake.released import ReleasedCell, labels
 
@@ -98,7 +98,7 @@ def _version(index: int, cell: ReleasedCell, pairing: Pairing, here: bool) -> _V
     if defines(source, cell.targets):
         others = _targets_of_others(cell, pairing)
         if any(defines(source, names) for names in others):
-            return _Version(part(source, cell.targets), (index,), here)
+            return _Version(without(source, others), (index,), here)
         whole = source if pairing.cells[index].kind == "code" else plain(source)
         text, indexes = _joined(index, pairing) or (whole, (index,))
         return _Version(text, indexes, here)

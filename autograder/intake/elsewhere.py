@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from autograder.intake.handed_in import Cell, HandedIn
 from autograder.intake.loose import MIN_COMMENT, QUESTION, Loose, Texts, cut_out
 from autograder.intake.notes import Note, quoted
-from autograder.intake.own_code import defines, part, plain
+from autograder.intake.own_code import defines, plain, without
 from autograder.intake.released import Editions, Released, ReleasedCell, labels
 from autograder.intake.transplant import PICTURES, Transplant
 from autograder.intake.versions import Version
@@ -117,7 +117,8 @@ class Elsewhere:
         here = [code for code in self._texts.code if any(name in code.text for name in names)]
         elsewhere = [code for code in here if code.name != each.released.name]
         whole = [code for code in elsewhere if defines(code.text, names)]
-        texts = list(dict.fromkeys(part(code.text, names) for code in whole))
+        others = [cell.targets for cell in each.released.cells if cell.targets and cell.targets != names]
+        texts = list(dict.fromkeys(without(code.text, others) for code in whole))
         if len(texts) == 1:
             return self._take(each, replace(whole[0], text=texts[0]))
         if elsewhere:

@@ -1,4 +1,4 @@
-"""Code as text: what a piece of it defines, what it reads, and which statements of other cells give it that.
+"""Code as text: what a piece of it defines, and what of it is the student's own.
 
 Nothing is run here. A cell that is no Python counts as text that defines nothing.
 """
@@ -6,26 +6,21 @@ Nothing is run here. A cell that is no Python counts as text that defines nothin
 from __future__ import annotations
 
 import ast
-import builtins
 import dis
 import re
 import textwrap
-import types
-import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
-MAX_SOURCE = 50_000  # characters of a cell that is read as code
-MAX_LINES = 2_000
-MAX_STATEMENTS = 1_000
-MAX_CELLS = 500  # that are read for what an answer uses
-READS = {"LOAD_NAME", "LOAD_GLOBAL", "LOAD_FROM_DICT_OR_GLOBALS"}
+from minivllm import cell_code, magics, newer_syntax
+
+MAX_REMEMBERED = 20_000  # characters
 BLANK = "______"
 _CODE = re.compile(
     r"^[ \t]*(?:def \w+\(|class \w+|import \w+|from [\w.]+ import|return\b|for \w+ in |\w+ = )", re.MULTILINE
 )
-_MAGIC = re.compile(r"^[ \t]*[%!].*$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -35,38 +30,15 @@ class Statement:
     text: str
     tree: ast.stmt
     binds: frozenset[str]
-    reads: frozenset[str]
-
-    @property
-    def is_definition(self) -> bool:
-        return isinstance(
-            self.tree, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Import | ast.ImportFrom
-        )
-
-    @property
-    def changes(self) -> str:
-        """The variable whose object this changes: ``orders`` in ``orders.append(1)`` and ``orders[0] = 1``."""
-        tree = self.tree
-        match tree:
-            case ast.Expr(ast.Call(ast.Attribute() as method)):
-                return _root(method)
-        targets = tree.targets if isinstance(tree, ast.Assign) else [getattr(tree, "target", None)]
-        places = [target for target in targets if isinstance(target, ast.Attribute | ast.Subscript)]
-        return _root(places[0]) if places else ""
-
-
-def _root(tree: ast.expr) -> str:
-    while isinstance(tree, ast.Attribute | ast.Subscript):
-        tree = tree.value
-    return tree.id if isinstance(tree, ast.Name) else ""
 
 
 def plain(source: str) -> str:
     """The Python in a cell: without a text cell's fences, and without lines that only a notebook understands."""
-    if len(source) > MAX_SOURCE:
-        return source
     source = _fenced(source) if "```" in source else source
-    return source if _parse(source) is not None else _MAGIC.sub("", source)
+    if _parse(source) is not None or magics.as_a_notebook(source) == source:
+        return source
+    code = cell_code.read(source)
+    return code.text if code.parses else source
 
 
 def _fenced(source: str) -> str:
@@ -81,52 +53,48 @@ def _fenced(source: str) -> str:
 
 
 def parses(source: str) -> bool:
-    return _parse(plain(source)) is not None
+    """By the Python of any version that the course supports."""
+    if _parse(plain(source)) is not None:
+        return True
+    older, version = newer_syntax.rewritten(source) if len(source) <= magics.MAX_SOURCE else ("", "")
+    return bool(version) and _parse(plain(older)) is not None
 
 
-@lru_cache(maxsize=128)
 def _parse(source: str) -> ast.Module | None:
-    if len(source) > MAX_SOURCE or source.count("\n") > MAX_LINES:
+    if len(source) > magics.MAX_SOURCE:
         return None
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
+    return _parsed(source) if len(source) < MAX_REMEMBERED else magics.parse(source)
 
 
-@lru_cache(maxsize=128)
+_parsed = lru_cache(maxsize=128)(magics.parse)
+
+
 def statements(source: str) -> tuple[Statement, ...]:
-    source = plain(source)
-    tree = _parse(source)
-    if tree is None:
-        return ()
-    lines = source.splitlines()
-    return tuple(_statement(each, lines) for each in tree.body[:MAX_STATEMENTS])
+    """Those that are Python, also of a cell that is none as a whole."""
+    return _remembered(source) if len(source) < MAX_REMEMBERED else _statements(source)
 
 
-def _statement(tree: ast.stmt, lines: Sequence[str]) -> Statement:
-    first = min([tree.lineno, *(each.lineno for each in getattr(tree, "decorator_list", ()))])
-    text = "\n".join(lines[first - 1 : tree.end_lineno])
+def _statements(source: str) -> tuple[Statement, ...]:
+    source = _fenced(source) if "```" in source else source
+    return tuple(Statement(each.text, each.tree, _binds(each.tree)) for each in cell_code.read(source).statements)
+
+
+_remembered = lru_cache(maxsize=128)(_statements)
+
+
+def _binds(tree: ast.stmt) -> frozenset[str]:
     try:
-        again = ast.parse(text).body
-        text = text if len(again) == 1 else ast.unparse(tree)  # it shares its line
         code = compile(ast.Module([tree], []), "<cell>", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return Statement(text, tree, frozenset(), frozenset())
+    except (SyntaxError, ValueError, RecursionError, MemoryError, TypeError):
+        return frozenset()
     stored = {i.argval for i in dis.get_instructions(code) if i.opname in ("STORE_NAME", "STORE_GLOBAL")}
-    if isinstance(tree, ast.ImportFrom) and tree.names[0].name == "*":
-        stored.add("*")
-    reads = {i.argval for each in _nested(code) for i in dis.get_instructions(each) if i.opname in READS}
-    return Statement(text, tree, frozenset(stored), frozenset(reads))
+    return frozenset(stored)
 
 
-def _nested(code: types.CodeType) -> Iterator[types.CodeType]:
-    yield code
-    for const in code.co_consts:
-        if isinstance(const, types.CodeType):
-            yield from _nested(const)
+def broken(source: str) -> str:
+    """What of a cell is no Python, and where; empty if nothing is."""
+    source = _fenced(source) if "```" in source else source
+    return next((str(each) for each in cell_code.read(source).skipped if each.kind == "syntax"), "")
 
 
 def defined(source: str) -> frozenset[str]:
@@ -157,9 +125,27 @@ def same_code(one: str, other: str) -> bool:
 
 
 def added(source: str, released: str) -> str:
-    """The statements of `source` that are not in `released`."""
-    known = {_dump(each.tree) for each in statements(released)}
-    return "\n".join(each.text for each in statements(source) if _dump(each.tree) not in known)
+    """The statements of `source` that are not in `released`, nor one of `released` with other values in it."""
+    mine, theirs = statements(source), statements(released)
+    known = {_dump(each.tree) for each in theirs}
+    there = {_dump(each.tree) for each in mine}
+    gone = Counter(_shape(each) for each in theirs if _dump(each.tree) not in there)
+    found = []
+    for each in mine:
+        if _dump(each.tree) in known:
+            continue
+        if gone[_shape(each)] > 0:
+            gone[_shape(each)] -= 1
+            continue
+        found.append(each.text)
+    return "\n".join(found)
+
+
+def _shape(each: Statement) -> tuple[str, ...]:
+    """What stays the same when a blank is filled in: what is bound, or what is called."""
+    value = each.tree.value if isinstance(each.tree, ast.Expr | ast.Assign) else None
+    called = value.func.id if isinstance(value, ast.Call) and isinstance(value.func, ast.Name) else ""
+    return (type(each.tree).__name__, called if isinstance(each.tree, ast.Expr) else "", *sorted(each.binds))
 
 
 def _dump(tree: ast.AST) -> str:
@@ -169,50 +155,14 @@ def _dump(tree: ast.AST) -> str:
         return ""
 
 
-def is_all_in(source: str, others: str) -> bool:
-    """Whether it is code of which every statement stands in `others`."""
-    found = statements(source) if others else ()
-    return bool(found) and all(each.text in others for each in found)
+def without(source: str, names: Iterable[frozenset[str]]) -> str:
+    """The cell less the statements that define any of these names."""
+    others = frozenset().union(*names)
+    return "\n".join(each.text for each in statements(source) if not each.binds or not each.binds <= others)
 
 
-def needed(answer: str, before: Iterable[str], after: Iterable[str], given: frozenset[str] = frozenset()) -> str:
-    """What `answer` reads and does not define, as statements of other cells, in their order.
-
-    A cell after the answer counts only for names that none before defines; `given` is what graded cells define.
-    """
-    mine = defined(answer) | given
-    wanted = frozenset().union(*(each.reads for each in statements(answer))) - mine - vars(builtins).keys()
-    if not wanted:
-        return ""
-    first = [each for source in list(before)[-MAX_CELLS:] for each in statements(source)][-MAX_STATEMENTS:]
-    found = frozenset().union(*(each.binds for each in first)) if first else frozenset()
-    then = [
-        each for source in list(after)[:MAX_CELLS] for each in statements(source) if not each.binds & (found | mine)
-    ]
-    return "\n".join(each.text for each in _closure(wanted, [*first, *then[:MAX_STATEMENTS]], mine))
-
-
-def part(source: str, names: frozenset[str]) -> str:
-    """The statements of a cell that define these names, and what of the cell they need."""
-    return "\n".join(each.text for each in _closure(names, statements(source), frozenset()))
-
-
-def _closure(wanted: frozenset[str], given: Sequence[Statement], mine: frozenset[str]) -> list[Statement]:
-    taken: set[int] = set()
-    variables = {name for each in given if not each.is_definition for name in each.binds}
-    seen = set(wanted)
-    while True:
-        useful = {
-            index
-            for index, each in enumerate(given)
-            if index not in taken
-            and not each.binds & mine
-            and (each.binds & seen or (each.changes in seen and each.changes in variables) or "*" in each.binds)
-        }
-        if not useful:
-            return [given[index] for index in sorted(taken)]
-        taken |= useful
-        seen |= {name for index in useful for name in given[index].reads} - mine
+def has_code(source: str) -> bool:
+    return bool(_CODE.search(source))
 
 
 def prose(source: str) -> str | None:

@@ -1,13 +1,13 @@
 """A student's answers in the released notebook, whatever happened to the notebook that they stood in.
 
 Released cells stand as they were released, answers in their cells, and the student's own cells at their places. What
-an answer uses of other cells stands in a cell before it that is run with it (`NEEDED_BY` in its metadata).
+was added to a released cell stands in its metadata (``minivllm``, ``own``), for it is run like an own cell.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import nbformat.v4
@@ -16,11 +16,10 @@ from autograder.intake.answers import Answer, find
 from autograder.intake.handed_in import Cell
 from autograder.intake.likeness import likeness, text_of, words
 from autograder.intake.notes import Note, quoted
-from autograder.intake.own_code import is_all_in, needed, own_names, parses, same_code
+from autograder.intake.own_code import broken, defines, has_code, own_names, parses, same_code
 from autograder.intake.pairing import Pairing
 from autograder.intake.released import Released, ReleasedCell, labels, text_print
 
-NEEDED_BY = "needed_by"
 PICTURES = "pictures"
 MAX_OWN_CELLS = 300
 MAX_OWN_TEXT = 1_000_000  # characters
@@ -39,7 +38,6 @@ class Transplant:
         self._pairing = Pairing(released, cells)
         self.answers = {cell.number: find(cell, self._pairing) for cell in _code_first(released)}
         self._pairing.pair_free_cells()
-        self._uses = {cell.number: self._used_by(cell) for cell in released.cells if cell.role == "answer"}
         for cell in released.cells:
             if cell.role == "answer" and cell.graded:
                 self._tell_of_answer(cell, self.answers[cell.number])
@@ -68,6 +66,9 @@ class Transplant:
         for index in self._left_over(cell):
             told = f"a part of the notebook that may belong to {cell.name} found no place: a person has to look"
             self._note("flagged", cell, told, answer.text, self._cell(index).source)
+        is_lost = cell.kind == "code" and not self._released.is_blank(answer.text)
+        if is_lost and not defines(answer.text, cell.targets) and (why := broken(answer.text)):
+            self._note("flagged", cell, f"{cell.name} is no whole Python: {why}: a person has to look", answer.text)
         if not answer.indexes:
             self._note("edited", cell, f"the cell {cell.name} is gone and counts as blank", cell.source)
 
@@ -81,10 +82,10 @@ class Transplant:
                 break
             if self._released.is_blank(text) or text.strip() in answer.text or text in answer.others:
                 continue
-            if is_all_in(text, self._uses[cell.number]):
-                continue
             claims = index in self._pairing.claims[cell.grade_id] or bool(labels(text) & self._labels(cell))
             alike = cell.kind == "code" and read < MAX_OWN_CELLS and likeness(text, cell.source) >= PIECE
+            if claims and cell.kind == self._cell(index).kind == "code" and parses(text):
+                continue  # it runs at its place
             found += [index] if claims or (alike and len(text) >= MIN_UNPLACED and not parses(text)) else []
         return found
 
@@ -109,7 +110,9 @@ class Transplant:
             if not wanting:
                 continue
             names = frozenset().union(*(_telling_names(cell) for cell in wanting))
-            texts = [text for i in range(len(self._pairing.cells)) if (text := self._unplaced(i, kind, names))]
+            is_there = not any(self._released.is_blank(self.answers[cell.number].text) for cell in wanting)
+            places = [i for i in range(len(self._pairing.cells)) if self._pairing.used.get(i) not in _numbers(wanting)]
+            texts = [text for i in places if (text := self._unplaced(i, kind, names, is_there))]
             if not texts:
                 continue
             cell = wanting[0]
@@ -130,8 +133,11 @@ class Transplant:
     def _labels(self, cell: ReleasedCell) -> frozenset[str]:
         return frozenset().union(*self._released.labels.get(cell.grade_id, ()))
 
-    def _unplaced(self, index: int, kind: str, names: frozenset[str]) -> str:
-        """The text in a cell that could be an answer of this kind, with these names in it if it is code."""
+    def _unplaced(self, index: int, kind: str, names: frozenset[str], is_there: bool) -> str:
+        """The text in a cell that could be an answer of this kind, with these names in it if it is code.
+
+        Where an answer `is_there`, own code that runs is no other one.
+        """
         mine = self._pairing.cells[index]
         number = self._pairing.number.get(index)
         if number is not None and self._released.cells[number].kind == "markdown":
@@ -140,7 +146,9 @@ class Transplant:
             return text if len(text) >= MIN_UNPLACED else ""
         if kind == "code":
             named = any(name in mine.source for name in names) and number is None
-            could_be = named or (self._pairing.is_own(index) and (mine.kind == "code" or bool(own_names(mine.source))))
+            runs = mine.kind == "code" and parses(mine.source)
+            alone = self._pairing.is_own(index) and (mine.kind == "code" or bool(own_names(mine.source)))
+            could_be = (named and has_code(mine.source)) or (alone and not (runs and is_there))
         else:
             could_be = self._pairing.is_own(index) and text_of(mine.source, mine.kind) is not None
         text = mine.source.strip()
@@ -154,12 +162,13 @@ class Transplant:
         cells = list(extra[-1])
         for cell, target in zip(self._released.cells, notebook.cells, strict=True):
             if cell.role == "answer":
-                cells += self._needed(cell)
                 target.source = self.answers[cell.number].text
                 self._add_pictures(cell, target)
             index = self._pairing.where(cell.number)
             if cell.role == "free" and cell.kind == "code" and index is not None:
                 target.source = self._cell(index).source
+            if cell.role != "answer" and index is not None and (own := self._added(index)):
+                target.metadata["minivllm"] = {"own": own, "cell": self._cell(index).number}
             cells += [target, *extra[cell.number]]
         notebook.cells = cells
         return notebook
@@ -176,6 +185,11 @@ class Transplant:
         if lost:
             told = f"{cell.name} has pictures that can't be shown here (SVG, a link, damaged or too large): {lost}"
             self._note("flagged", cell, f"{told}; a person has to look at the file that was handed in")
+
+    def _added(self, index: int) -> str:
+        """The student's own code in a released cell."""
+        is_code = self._cell(index).kind == "code" and index not in self._pairing.used
+        return self._pairing.written(index) if is_code else ""
 
     def _cell(self, index: int) -> Cell:
         return self._pairing.cells[index]
@@ -199,37 +213,13 @@ class Transplant:
             self.notes.append(Note("repaired", told, self._released.name))
         return after
 
-    def _used_by(self, cell: ReleasedCell) -> str:
-        """What the answer uses of other cells."""
-        answer = self.answers[cell.number]
-        if cell.kind != "code" or not answer.indexes or self._released.is_blank(answer.text):
-            return ""
-        graded = (own_names(each.text) for n, each in self.answers.items() if n != cell.number)
-        sources = [(i, source) for i in range(len(self._pairing.cells)) if (source := self._other_code(i))]
-        end = max(answer.indexes)
-        before = [source for index, source in sources if index < end]
-        after = [source for index, source in sources if index > end]
-        return needed(answer.text, before, after, frozenset().union(*graded))
-
-    def _needed(self, cell: ReleasedCell) -> Iterator[Any]:
-        if text := self._uses[cell.number]:
-            made: Any = nbformat.v4.new_code_cell(text)  # type: ignore[no-untyped-call]
-            made.id = f"needed-{cell.number}"
-            made.metadata["minivllm"] = {NEEDED_BY: cell.grade_id}
-            yield made
-
-    def _other_code(self, index: int) -> str:
-        """The code in a cell that is neither an answer nor run anyway."""
-        number = self._pairing.number.get(index)
-        if index in self._pairing.used or self._cell(index).kind != "code":
-            return ""
-        if number is None or self._released.cells[number].role == "free":
-            return self._cell(index).source
-        return self._pairing.written(index)
-
 
 def _code_first(released: Released) -> list[ReleasedCell]:
     return sorted((cell for cell in released.cells if cell.role == "answer"), key=lambda cell: cell.kind != "code")
+
+
+def _numbers(cells: Sequence[ReleasedCell]) -> set[int]:
+    return {cell.number for cell in cells}
 
 
 def _telling_names(cell: ReleasedCell) -> frozenset[str]:
@@ -244,6 +234,7 @@ def _new_cell(mine: Cell, number: int) -> Any:
     made = makers.get(mine.kind, nbformat.v4.new_markdown_cell)(mine.source)
     made.id = f"own-{number}"
     made.metadata.tags = ["own"]
+    made.metadata["minivllm"] = {"cell": mine.number}
     if mine.pictures and mine.kind == "markdown":
         made.attachments = mine.pictures
     return made

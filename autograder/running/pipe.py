@@ -13,12 +13,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+import psutil  # type: ignore[import-untyped]
+
 from autograder.running.clock import Clock, Usage
 from autograder.running.sandbox import PROCESSES, sandbox
 
 MAX_REPLY = 16 << 20  # bytes
 MEMORY = 3 << 30  # bytes, all its processes together
 RUNNING = 100  # of its processes at a time
+STARTERS = ("bwrap", "unshare")
 LOOK_EVERY = 0.25  # seconds
 LOOP = "look for a loop that never ends"
 FORGED = "it wrote into the pipe of the tests"
@@ -28,12 +31,17 @@ class NoAnswer(Exception):
     """The student's process did not answer; the text says why."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Limit:
-    """The seconds that a reply may take, and what to say if it takes longer."""
+    """The seconds that a reply may take, and what to say if it takes longer.
+
+    With `grace`, the code is interrupted when they are over, and has so many more seconds to end.
+    """
 
     seconds: float
     late: str
+    grace: float = 0.0
+    interrupted: bool = False
     clock: Clock = field(default_factory=Clock)
 
 
@@ -112,12 +120,25 @@ class Process:
     def _look(self, limit: Limit) -> None:
         """Raises NoAnswer when the time is up or its processes together take too much; each alone has limits."""
         usage = Usage.of(self._process.pid)
-        if limit.clock.look(usage) >= limit.seconds:
+        counted = limit.clock.look(usage)
+        if counted >= limit.seconds + limit.grace:
             raise NoAnswer(limit.late)
+        if counted >= limit.seconds and not limit.interrupted:
+            limit.interrupted = True
+            self._interrupt()
         if len(usage.memory) > RUNNING:
             raise NoAnswer(f"it started more than {RUNNING} processes")
         if sum(usage.memory) > MEMORY:
             raise NoAnswer(f"its processes took more than {MEMORY >> 30} GiB of memory")
+
+    def _interrupt(self) -> None:
+        """Reaches the interpreter behind those that only start it."""
+        with contextlib.suppress(psutil.Error, ProcessLookupError, PermissionError):
+            process = psutil.Process(self._process.pid)
+            while process.name() in STARTERS and (children := process.children()):
+                process = children[0]
+            if process.name() not in STARTERS:
+                process.send_signal(signal.SIGALRM)
 
     def _ending(self) -> str:
         try:

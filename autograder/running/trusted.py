@@ -6,7 +6,9 @@ exit, a crash, a flood of output or a forged reply costs the submission that doe
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import base64
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,18 +20,30 @@ from minivllm.lesson.outcome import Outcome, Raised
 FILE_SECONDS = 10.0
 EXERCISE_SECONDS = 12.0
 CELL_SECONDS = 8.0
+STATEMENT_SECONDS = 4.0
+OWN_SECONDS = 20.0  # for a notebook's own cells
+DEFINITION_SECONDS = 5.0  # for definitions that come when that is used up
+GRACE = 1.0  # seconds for a statement that is interrupted
+RERUN_SECONDS = 15.0  # for the same code once more, in processes that were started anew
 CALL_SECONDS = 2.0
-MAX_CPU_SECONDS = 60
+MAX_CPU_SECONDS = 90
 MAX_SEEN = 50
 NO_ANSWER = "autograder.running.trusted.NoAnswer"
 
 
 @dataclass(frozen=True)
 class Ran:
-    """How a piece of code ended. `ran` is False if it could not even be compiled."""
+    """How a piece of code ended. `ran` is False if it could not even be compiled.
+
+    Attributes:
+        late: it was interrupted after its own time.
+        killed: its process did not survive it.
+    """
 
     error: Raised | None = None
     ran: bool = True
+    late: bool = False
+    killed: bool = False
 
 
 @dataclass(frozen=True)
@@ -41,18 +55,36 @@ class Seen:
     line: int
 
 
+@dataclass(frozen=True)
+class _Piece:
+    name: str
+    source: str | bytes
+    line: int = 1
+    most: float = CELL_SECONDS
+    what: str = "the cell"
+    grace: float = 0.0
+
+    @property
+    def request(self) -> dict[str, Any]:
+        text = self.source if isinstance(self.source, str) else self.source.decode("latin-1")
+        return {"name": self.name, "source": text, "line": self.line, "bytes": isinstance(self.source, bytes)}
+
+
 class Student:
     """One student's code in a process of its own, started anew after something that it does not survive.
 
     Pieces of code run one after the other in one module; `call` is a `minivllm.lesson.outcome.Call`. What was defined
     before an error can be called. A piece that hangs or ends the process is left out when the rest runs again. All
-    together may take `seconds` (anew after `restart_clock`), one call CALL_SECONDS, as `clock` counts them.
+    together may take `seconds` (anew after `restart_clock`), one call CALL_SECONDS, as `clock` counts them. `files` are
+    there from the start, by their names below the folder that the code runs in.
     """
 
-    def __init__(self, module: str, seconds: float) -> None:
-        self._module, self._seconds = module, seconds
-        self.restart_clock()
-        self._ran: list[tuple[str, str | bytes]] = []
+    def __init__(self, module: str, seconds: float, files: Mapping[str, bytes] | None = None) -> None:
+        self._module = module
+        self._files = {name: base64.b64encode(content).decode() for name, content in (files or {}).items()}
+        self.restart_clock(seconds)
+        self._ran: list[_Piece] = []
+        self._rerun = 0.0
         self._process: Process | None = None
         self.seen: list[Seen] = []
 
@@ -62,18 +94,31 @@ class Student:
     def __exit__(self, *exc: object) -> None:
         self._stop()
 
-    def restart_clock(self) -> None:
-        """For another exercise, which a hang in the one before must not cost."""
-        self._used = 0.0
+    def restart_clock(self, seconds: float, used: float = 0.0) -> None:
+        """For other code, which a hang in the code before must not cost."""
+        self._seconds, self.used = seconds, used
+
+    @property
+    def is_out_of_time(self) -> bool:
+        return self.used >= self._seconds
 
     def run(self, name: str, source: str | bytes, most: float = CELL_SECONDS, what: str = "the cell") -> Ran:
         """Run the source as the piece called `name`; `what` is how a message calls it."""
+        return self._first(_Piece(name, source, most=most, what=what))
+
+    def step(self, name: str, statement: str, line: int) -> Ran:
+        """Run one statement of the cell called `name`. One that takes long is interrupted, and what was there stays."""
+        return self._first(_Piece(name, statement, line, STATEMENT_SECONDS, "it", GRACE))
+
+    def _first(self, piece: _Piece) -> Ran:
         try:
-            ended = self._run(name, source, most, what)
+            ended = self._run(piece)
         except NoAnswer as error:
+            had_time = not self.is_out_of_time or self._process is not None
             self._stop()
-            return Ran(_raised(error))
-        self._ran.append((name, source))
+            return Ran(_raised(error), killed=had_time)
+        if not ended.late:
+            self._ran.append(piece)
         return ended
 
     def call(self, name: str, *args: Any, **more: tuple[Any, ...] | None) -> Outcome:
@@ -97,30 +142,41 @@ class Student:
             self._stop()
             raise
 
-    def _run(self, name: str, source: str | bytes, most: float, what: str) -> Ran:
-        text = source if isinstance(source, str) else source.decode("latin-1")
-        request = {"do": "run", "name": name, "source": text, "bytes": isinstance(source, bytes)}
-        reply = self._ask(request, most, f"{what} took longer than {most:g} s; {LOOP}")
+    def _run(self, piece: _Piece) -> Ran:
+        late = f"{piece.what} took longer than {piece.most:g} s; {LOOP}"
+        reply = self._ask({"do": "run", **piece.request}, piece.most, late, piece.grace)
         with only_replies():
+            if reply["late"] is True:
+                return Ran(_raised(NoAnswer(self._used_up if self.is_out_of_time else late)), late=True)
             return Ran(outcome.read_error(reply["error"]), reply["ran"] is True)
 
-    def _ask(self, request: Any, most: float, late: str) -> Any:
+    def _ask(self, request: Any, most: float, late: str, grace: float = 0.0) -> Any:
         process = self._process or self._start()
         limit = self._limit(most, late)
+        limit.grace = grace
         try:
             reply = process.ask(request, limit)
         finally:
-            self._used += limit.clock.counted
+            self.used += limit.clock.counted
         with only_replies():
             for look in reply["seen"][: MAX_SEEN - len(self.seen)]:
                 self.seen.append(Seen(str(look["what"])[:300], str(look["cell"])[:100], int(look["line"])))
             return reply["answer"]
 
     def _start(self) -> Process:
+        """With all that ran before. What that takes once more is not the time of what comes next."""
         self._limit(0, "")
         self._process = Process(self._module, MAX_CPU_SECONDS)
-        for name, source in self._ran:
-            self._run(name, source, CELL_SECONDS, f"{name}, run once more,")
+        seconds, used = self._seconds, self.used
+        self.restart_clock(RERUN_SECONDS, self._rerun)
+        try:
+            if self._files:
+                self._ask({"do": "files", "files": self._files}, CELL_SECONDS, "its files could not be put beside it")
+            for piece in self._ran:
+                self._run(replace(piece, what=f"{piece.name}, run once more,"))
+        finally:
+            self._rerun = self.used if self._ran else 0.0
+            self.restart_clock(seconds, used)
         return self._process
 
     def _stop(self) -> None:
@@ -130,11 +186,14 @@ class Student:
 
     def _limit(self, most: float, late: str) -> Limit:
         """For what comes next."""
-        left = self._seconds - self._used
-        used_up = f"its code and all calls together used up their {self._seconds:g} s; {LOOP}, or make it faster"
+        left = self._seconds - self.used
         if left <= 0:
-            raise NoAnswer(used_up)
-        return Limit(most, late) if left >= most - 0.5 else Limit(left, used_up)
+            raise NoAnswer(self._used_up)
+        return Limit(most, late) if left >= most - 0.5 else Limit(left, self._used_up)
+
+    @property
+    def _used_up(self) -> str:
+        return f"its code and all calls together used up their {self._seconds:g} s; {LOOP}, or make it faster"
 
 
 class StudentFile(Student):

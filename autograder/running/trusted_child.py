@@ -7,9 +7,12 @@ garbage collector can still find and change them. It then lies about itself alon
 """
 
 from __future__ import annotations
+import __future__
 
 import ast
 import asyncio
+import base64
+import builtins
 import contextlib
 import importlib.util
 import inspect
@@ -19,6 +22,7 @@ import os
 import re
 import resource
 import runpy
+import signal
 import sys
 import types
 from pathlib import Path
@@ -40,6 +44,11 @@ PRIVATE = re.compile(r"^/etc/(?:passwd|shadow|group)|/\.(?:ssh|aws|netrc)\b|\.ip
 FILE_MODULES = ("os", "glob", "pathlib", "posixpath", "genericpath", "shutil", "fnmatch", "subprocess", "codecs")
 STUDENT = "<cell "
 MAX_SEEN = 20
+BUILTINS = vars(builtins)
+OURS = dict(BUILTINS)
+FUTURE = 0
+for _feature in __future__.all_feature_names:
+    FUTURE |= getattr(__future__, _feature).compiler_flag
 
 
 def limit(cpu_seconds: int, processes: int | None) -> None:
@@ -69,6 +78,7 @@ def load_outcome(folder: Path) -> Any:
         spec = importlib.util.spec_from_file_location(full_name, folder / "lesson" / f"{name}.py")
         assert spec is not None and spec.loader is not None
         sys.modules[full_name] = module = importlib.util.module_from_spec(spec)
+        module.__dict__["__builtins__"] = OURS
         spec.loader.exec_module(module)
     for name in ("encoding", "outcome"):
         del sys.modules[f"minivllm.lesson.{name}"]
@@ -139,8 +149,12 @@ class Watch:
             self._seen.append({"what": what, "cell": cell, "line": frame.f_lineno})
 
 
+class TimeUp(BaseException):
+    """What a statement is interrupted with, so that what was there before stays."""
+
+
 class Code:
-    """The student's module, which its cells fill one after the other."""
+    """The student's module, which its statements fill one after the other."""
 
     def __init__(self, name: str, outcome: Any) -> None:
         self._outcome = outcome
@@ -148,37 +162,75 @@ class Code:
         self._module.__dict__["______"] = outcome.______
         sys.modules[name] = self._module
         self._shell: Any = None
+        self._loop: Any = None
+        self._future = 0  # what ``from __future__`` has switched on
+        self._lines: dict[str, list[str]] = {}
+        self._runs = False
+        self._changed: dict[str, Any] = {}
+        signal.signal(signal.SIGALRM, self._interrupt)
 
-    def run(self, name: str, source: str | bytes) -> dict[str, Any]:
+    def run(self, name: str, source: str | bytes, line: int) -> dict[str, Any]:
         """What it defined before an error stays."""
         file = f"{STUDENT}{name}>"
         self._module.__dict__["__file__"] = name
         try:
-            code = self._compile(source, file)
+            code = self._compile(source, file, line)
         except BaseException as raised:
-            return {"ran": False, "error": self._outcome.describe(raised)}
+            return {"ran": False, "late": False, "error": self._outcome.describe(raised)}
+        try:
+            self._runs = True
+            self._theirs(self._evaluate, code)
+            self._runs = False
+        except BaseException as raised:
+            self._runs = False
+            return {"ran": True, "late": type(raised) is TimeUp, "error": self._outcome.describe(raised)}
+        return {"ran": True, "late": False, "error": None}
+
+    def _theirs(self, function: Any, *args: Any) -> Any:
+        """Call it with the builtins as the student has left them, which are not those that this file uses."""
+        BUILTINS.update(self._changed)
+        try:
+            return function(*args)
+        finally:
+            self._changed = {name: value for name, value in BUILTINS.items() if OURS.get(name, self) is not value}
+            BUILTINS.update(OURS)
+
+    def _interrupt(self, *signal: object) -> None:
+        if self._runs:
+            raise TimeUp
+
+    def _evaluate(self, code: types.CodeType) -> None:
+        """A coroutine runs in the loop that a notebook has, and so does what asks for that loop."""
         try:
             ended = eval(code, self._module.__dict__)
-            if code.co_flags & inspect.CO_COROUTINE:
-                asyncio.run(ended)
-        except BaseException as raised:
-            return {"ran": True, "error": self._outcome.describe(raised)}
-        return {"ran": True, "error": None}
-
-    def _compile(self, source: str | bytes, file: str) -> types.CodeType:
-        """In a cell, magics, ``!``, ``display`` and top-level ``await`` mean what they mean in a notebook."""
-        text = source if isinstance(source, str) else source.decode("utf-8", "replace")
-        try:
-            code = compile(source, file, "exec", dont_inherit=True)
-        except SyntaxError:
-            if not isinstance(source, str):  # a file
+        except RuntimeError as raised:
+            if str(raised) != "no running event loop":
                 raise
-            from IPython.core.inputtransformer2 import TransformerManager
+            ended = self._in_loop(code)
+            code = self._in_loop.__code__
+        if code.co_flags & inspect.CO_COROUTINE:
+            self._loop = self._loop or asyncio.new_event_loop()
+            self._loop.run_until_complete(ended)
 
-            text = TransformerManager().transform_cell(text)  # type: ignore[no-untyped-call]
-            code = compile(text, file, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
-        linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
-        if self._shell is None and not {"display", "get_ipython"}.isdisjoint(re.findall(r"\w+", text)):
+    async def _in_loop(self, code: types.CodeType) -> None:
+        ended = eval(code, self._module.__dict__)
+        if code.co_flags & inspect.CO_COROUTINE:
+            await ended
+
+    def _compile(self, source: str | bytes, file: str, line: int) -> types.CodeType:
+        """A statement keeps its line in the cell; top-level ``await`` and ``display`` are there as in a notebook."""
+        if not isinstance(source, str):
+            return compile(source, file, "exec", dont_inherit=True)
+        lines = self._lines.setdefault(file, [])
+        lines += ["\n"] * (line - 1 - len(lines))
+        lines[line - 1 :] = [f"{each}\n" for each in source.split("\n")]
+        text = "\n" * (line - 1) + source
+        linecache.cache[file] = (len(text), None, lines, file)
+        code: types.CodeType = compile(
+            text, file, "exec", self._future | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True
+        )
+        self._future |= code.co_flags & FUTURE
+        if self._shell is None and not {"display", "get_ipython"}.isdisjoint(re.findall(r"\w+", source)):
             self._shell = self._start_shell()
         return code
 
@@ -210,10 +262,20 @@ class Code:
         match request["do"]:
             case "run":
                 source = request["source"]
-                return self.run(request["name"], source.encode("latin-1") if request["bytes"] else source)
+                source = source.encode("latin-1") if request["bytes"] else source
+                return self.run(request["name"], source, request["line"])
+            case "files":
+                return write_files(request["files"])
             case "look":
                 return self.look(request["name"])
-        return self._outcome.answer(self._module.__dict__, request)
+        return self._theirs(self._outcome.answer, self._module.__dict__, request)
+
+
+def write_files(files: dict[str, str]) -> None:
+    for name, content in files.items():
+        os.makedirs(os.path.dirname(name) or ".", exist_ok=True)
+        with open(name, "wb") as file:
+            file.write(base64.b64decode(content))
 
 
 def main() -> None:
@@ -237,6 +299,7 @@ def serve(minivllm: str, module: str, requests_fd: str, replies_fd: str) -> None
     me = os.getpid()
     watch = Watch()
     code = Code(module, outcome)
+    sys.path.append(os.getcwd())  # behind all that is there: a student's file takes nobody's place
     for line in requests:
         answer = code.answer(json.loads(line))
         if os.getpid() != me:  # the student's code forked, and this is the copy

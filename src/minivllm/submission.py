@@ -5,11 +5,7 @@ What a notebook should hold comes with the wheel, in released.json, which the co
 
 import ast
 import hashlib
-import importlib.metadata
 import json
-import re
-import sys
-import warnings
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -19,12 +15,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from minivllm.errors import MinivllmError
+from minivllm.own_cells import OwnCell, check
 
 RECORD = Path(__file__).with_name("released.json")
 MAX_OUTPUTS = 10 * 2**20  # bytes of JSON; a notebook that was run has 1 to 3 MiB
-PACKAGES = ("minivllm", "ipykernel")
-"""Grading has these and what they require."""
-_MAGIC = re.compile(r"^([ \t]*)(?:[%!?]|[\w.]+\?+[ \t]*$|[\w, ]+=[ \t]*[%!]).*$", flags=re.MULTILINE)
 _COPY = "open a fresh copy of the notebook, copy your answers into it cell by cell, and hand that in"
 _CLEAR = "clear them (JupyterLab: Edit > Clear Outputs of All Cells; Colab: Edit > Clear all outputs) and save"
 
@@ -38,16 +32,19 @@ class ReleasedCell:
     """One cell of a released notebook that grading looks for.
 
     Attributes:
-        kind: `locked` must stay as it is, `code` and `text` are the student's to write.
+        kind: `locked` must stay as it is, `code` and `text` are the student's to write; `free` is there to play with,
+            and grading does not run it (`grade_id` is the cell's id then).
         graded: points depend on it; practice does not.
+        targets: the names that a code answer has to define.
         fingerprints: of the text in each edition, as released: for `code` and `text` that is the blank.
     """
 
     grade_id: str
     cell_type: str
-    kind: Literal["locked", "code", "text"]
+    kind: Literal["locked", "code", "text", "free"]
     graded: bool
     fingerprints: tuple[str, ...]
+    targets: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -68,14 +65,24 @@ def fingerprint(source: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
-@cache
 def released() -> Mapping[str, tuple[ReleasedCell, ...]]:
-    """The released notebooks by name (without .ipynb)."""
+    """The released notebooks by name (without .ipynb): the cells that grading looks for."""
+    return {name: tuple(cell for cell in cells if cell.kind != "free") for name, cells in _recorded().items()}
+
+
+def practice() -> Mapping[str, tuple[ReleasedCell, ...]]:
+    """The other code cells, by the same names."""
+    return {name: tuple(cell for cell in cells if cell.kind == "free") for name, cells in _recorded().items()}
+
+
+@cache
+def _recorded() -> Mapping[str, tuple[ReleasedCell, ...]]:
     record = json.loads(RECORD.read_text(encoding="utf-8"))
-    return {
-        name: tuple(ReleasedCell(**cell | {"fingerprints": tuple(cell["fingerprints"])}) for cell in cells)
-        for name, cells in record.items()
-    }
+    return {name: tuple(map(_recorded_cell, cells)) for name, cells in record.items()}
+
+
+def _recorded_cell(cell: dict[str, Any]) -> ReleasedCell:
+    return ReleasedCell(**cell | {name: tuple(cell[name]) for name in ("fingerprints", "targets")})
 
 
 def record(editions: Mapping[str, Sequence[Sequence[Any]]]) -> str:
@@ -95,8 +102,27 @@ def _released_cells(editions: Sequence[Sequence[Any]]) -> list[ReleasedCell]:
         if told["solution"]:
             kind = "code" if same[0]["cell_type"] == "code" else "text"
         prints = tuple(dict.fromkeys(fingerprint(cell["source"]) for cell in same))
-        cells.append(ReleasedCell(told["grade_id"], same[0]["cell_type"], kind, told["grade"] or tested, prints))
-    return cells
+        graded, targets = told["grade"] or tested, _targets(same[0]["source"]) if kind == "code" else ()
+        cells.append(ReleasedCell(told["grade_id"], same[0]["cell_type"], kind, graded, prints, targets))
+    others: dict[str, str] = {
+        cell["id"]: fingerprint(cell["source"])
+        for edition in editions
+        for cell in edition
+        if cell["cell_type"] == "code" and "nbgrader" not in cell["metadata"]
+    }
+    return cells + [ReleasedCell(id, "code", "free", False, (print,)) for id, print in others.items()]
+
+
+def _targets(source: str) -> tuple[str, ...]:
+    """What the released cell of an answer defines."""
+    found = []
+    for each in ast.parse(source).body:
+        match each:
+            case ast.FunctionDef(name) | ast.ClassDef(name):
+                found.append(name)
+            case ast.Assign([ast.Name(name)]):
+                found.append(name)
+    return tuple(found)
 
 
 def read_notebook(data: bytes) -> dict[str, Any]:
@@ -152,7 +178,7 @@ def check_file(path: Path) -> list[Problem]:
     return [
         *_name_problems(path, name),
         *check_cells(cells, expected),
-        *check_code(cells, expected),
+        *check_code(cells, expected, practice()[name], path.parent),
         *_outputs(notebook),
     ]
 
@@ -217,73 +243,36 @@ def _check_cell(cell: Any, expected: ReleasedCell) -> Iterator[Problem]:
         yield Problem(name, "there is no answer yet", "write it into this cell and save")
 
 
-def check_code(cells: Sequence[Any], expected: Sequence[ReleasedCell]) -> Iterator[Problem]:
-    """Code cells that are no Python, and packages that graded answers import and grading lacks."""
-    answers = {cell.grade_id for cell in expected if cell.graded and cell.kind == "code"}
+def check_code(
+    cells: Sequence[Any], expected: Sequence[ReleasedCell], free: Sequence[ReleasedCell], folder: Path
+) -> Iterator[Problem]:
+    """What of the student's code grading could not run or would not find."""
+    for cell, what, remedy in check(list(_own_cells(cells, expected, free)), folder):
+        yield Problem(cell, what, remedy)
+
+
+def _own_cells(
+    cells: Sequence[Any], expected: Sequence[ReleasedCell], free: Sequence[ReleasedCell]
+) -> Iterator[OwnCell]:
+    """Code cells that grading runs: answers, and all that was not released."""
+    known = {cell.grade_id: cell for cell in expected}
+    ids, prints = {cell.grade_id for cell in free}, {print for cell in free for print in cell.fingerprints}
     for number, cell in enumerate(cells, 1):
-        if cell["cell_type"] != "code" or cell["source"].startswith("%%"):
+        if cell["cell_type"] != "code":
             continue
-        name = grade_id_of(cell) or f"cell {number}"
-        try:
-            tree = _parsed(cell["source"])
-        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-            place = f"line {error.lineno}" if isinstance(error, SyntaxError) else "this cell"
-            told = error.msg if isinstance(error, SyntaxError) else error
-            yield Problem(name, f"{place} is no Python ({told})", "correct it, run the cell and save")
+        released_cell = known.get(grade_id_of(cell) or "")
+        if released_cell is not None and (released_cell.kind != "code" or not released_cell.graded):
             continue
-        lacking = sorted(_imports(tree) - sys.stdlib_module_names) if name in answers else []
-        for package in lacking and sorted(set(lacking) - _course_packages()):
-            yield Problem(name, f"it imports {package}, which grading lacks", "write it without that package")
-
-
-def _parsed(source: str) -> ast.Module:
-    """Lines that only a notebook understands count as ``pass``. Raises what `compile` does."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            _compile(source)
-        except SyntaxError:
-            source = _MAGIC.sub(r"\1pass", source)
-            _compile(source)
-        return ast.parse(source)
-
-
-def _compile(source: str) -> None:
-    compile(source, "cell", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
-
-
-def _imports(tree: ast.Module) -> set[str]:
-    """The top-level packages."""
-    found = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            found |= {alias.name.partition(".")[0] for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            found.add(node.module.partition(".")[0])
-    return found
-
-
-@cache
-def _course_packages() -> frozenset[str]:
-    """What PACKAGES and what they require can be imported as."""
-    wanted, seen = list(PACKAGES), set[str]()
-    while wanted:
-        name = _normal(wanted.pop())
-        if name in seen:
+        if released_cell is not None:
+            yield OwnCell(released_cell.grade_id, cell["source"], frozenset(released_cell.targets))
             continue
-        seen.add(name)
-        try:
-            requirements = importlib.metadata.requires(name) or ()
-        except importlib.metadata.PackageNotFoundError:
-            continue
-        wanted += [text for text in requirements if "extra ==" not in text]
-    provided = importlib.metadata.packages_distributions()
-    return frozenset(PACKAGES) | {top for top, names in provided.items() if seen & set(map(_normal, names))}
+        is_free = cell.get("id") in ids or fingerprint(cell["source"]) in prints or "setup" in _tags(cell)
+        yield OwnCell(grade_id_of(cell) or f"cell {number}", cell["source"], None, definitions_only=is_free)
 
 
-def _normal(requirement: str) -> str:
-    name = re.match(r"[\w.-]+", requirement)
-    return re.sub(r"[-_.]+", "-", name[0]).lower() if name else ""
+def _tags(cell: Any) -> Sequence[Any]:
+    tags = cell["metadata"].get("tags")
+    return tags if isinstance(tags, list) else ()
 
 
 def _outputs(notebook: Any) -> Iterator[Problem]:

@@ -15,6 +15,7 @@ from autograder.gradebook.decisions import UNKNOWN
 from autograder.gradebook.entry import GradedNotebook
 from autograder.gradebook.tables import Decision, reading
 from autograder.gradebook.verdict import Cell, Verdict
+from autograder.intake.notes import Note
 from autograder.reports.report import open_ends
 from tests.autograder.classroom import ESSAY, LESSON, NOTEBOOK
 from tests.autograder.formgrader import Browser, comment_id, grade_id, notebook_id, served
@@ -307,8 +308,9 @@ def regrade(room: Room, monkeypatch: pytest.MonkeyPatch, suggestions: dict[str, 
     """In this process, with other suggestions."""
     judged = submission._judged
 
-    def other(*arguments: Any) -> GradedNotebook:
-        return replace(judged(*arguments), suggestions=suggestions)
+    def other(*arguments: Any) -> tuple[GradedNotebook, list[Note]]:
+        notebook, notes = judged(*arguments)
+        return replace(notebook, suggestions=suggestions), notes
 
     with monkeypatch.context() as patch:
         patch.setattr(submission, "_judged", other)

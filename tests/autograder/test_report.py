@@ -129,11 +129,11 @@ def test_lateness_and_what_nbgrader_took_for_it_are_in_the_table_and_on_the_page
 
 
 def test_feedback_tells_a_student_that_the_planner_imports_what_is_not_there(room: Room, tmp_path: Path) -> None:
-    room.hand_in("other", room.solved(unified_token_plan="import pandas\n" + room.answers()["unified_token_plan"]))
+    room.hand_in("other", room.solved(unified_token_plan="import pandas\nunified_token_plan = pandas.cut"))
     assert room.grade()["other"].points == 3
     commands.report(LESSON, out=tmp_path / "out")
     page = (tmp_path / "out" / "feedback" / "other" / "feedback.html").read_text(encoding="utf-8")
-    reason, follows = "No module named &#39;pandas&#39;", "name &#39;unified_token_plan&#39; is not defined"
+    reason, follows = "No module named &#39;pandas&#39;", "unified_token_plan is not there: its definition did not run"
     hint = "only the packages that the course itself uses"
     assert page.index(reason) < page.index(hint) < page.index(follows)
     assert page.count("This notebook was not handed in or could not be read.") == 3, "Q2, Q3 and the findings"

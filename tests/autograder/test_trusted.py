@@ -15,7 +15,8 @@ import torch
 
 from autograder.judging.exercises import grade_file
 from autograder.running import trusted
-from autograder.running.trusted import StudentFile
+from autograder.running.pipe import Process
+from autograder.running.trusted import Student, StudentFile
 from minivllm.lesson import outcome
 from tests.autograder.versions import ANSWER
 
@@ -90,6 +91,29 @@ def test_a_call_that_never_answers_costs_the_points_and_says_why(
 def test_a_right_answer_keeps_its_points_whatever_else_it_does(tmp_path: Path, does: str) -> None:
     report = grade_file("unified_token_plan", file_of(tmp_path, answer_that_first(does)))
     assert report.points == 3, report.messages
+
+
+def test_a_statement_that_takes_long_is_interrupted_and_what_was_there_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[str] = []
+
+    class Counted(Process):
+        def __init__(self, module: str, cpu_seconds: int) -> None:
+            started.append(module)
+            super().__init__(module, cpu_seconds)
+
+    monkeypatch.setattr(trusted, "Process", Counted)
+    monkeypatch.setattr(trusted, "STATEMENT_SECONDS", 1.0)
+    with Student("__main__", 60) as student:
+        assert student.step("cell", "found = []", 1).error is None
+        ended = student.step("cell", "import time\nwhile True:\n    found.append(1)\n    time.sleep(0.01)", 2)
+        assert ended.late and not ended.killed
+        assert "took longer than 1 s" in str(ended.error)
+        assert student.call("found").value[0] == 1 and len(started) == 1
+        stubborn = "while True:\n    try:\n        time.sleep(9)\n    except BaseException: pass"
+        ended = student.step("cell", stubborn, 3)
+        assert ended.killed and "took longer than 1 s" in str(ended.error)
+        assert student.step("cell", "import os\nos._exit(3)", 4).killed
+        assert student.call("found").value == [] and len(started) == 3, "what was interrupted is not run again"
 
 
 def test_a_hang_in_one_idea_costs_that_idea_alone(tmp_path: Path) -> None:

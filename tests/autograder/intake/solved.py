@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from nbgrader import utils
 from autograder.intake.intake import Taken, intake
 from autograder.paths import CLONE
 from autograder.release.course import edition_of
-from autograder.running.cells import execute_notebook
+from autograder.running.cells import NO_FILES, Executed, execute
 from tests.autograder.classroom import LESSON, MAPPING, NOTEBOOK, planner, read
 
 PLANNER = planner(read(CLONE / "course" / "en" / LESSON / f"{NOTEBOOK}.ipynb"))
@@ -103,7 +104,7 @@ def _master() -> str:
 
 
 def points(notebook: NotebookNode) -> dict[str, float]:
-    """What nbgrader reads from the instructor's tests on the answers in `notebook`."""
+    """What nbgrader reads from the instructor's tests on the code in `notebook`."""
     cells = [[cell.source, cell.metadata] for cell in notebook.cells if cell.cell_type == "code" and _is_run(cell)]
     key = json.dumps(cells, sort_keys=True)
     if key not in _points:
@@ -120,10 +121,22 @@ def _is_run(cell: NotebookNode) -> bool:
 
 
 def _executed(notebook: NotebookNode) -> dict[str, float]:
-    master: Any = nbformat.from_dict(json.loads(_master()))  # type: ignore[no-untyped-call]
-    executed = execute_notebook(master, notebook)
+    return points_of(executed(notebook))
+
+
+def executed(notebook: NotebookNode, files: Mapping[str, bytes] = NO_FILES) -> Executed:
+    return execute(master(), notebook, files)
+
+
+def master() -> NotebookNode:
+    notebook: NotebookNode = nbformat.from_dict(json.loads(_master()))  # type: ignore[no-untyped-call]
+    return notebook
+
+
+def points_of(executed: Executed) -> dict[str, float]:
+    """What nbgrader reads from the outputs of the test cells."""
     found = {}
-    for cell in master.cells:
+    for cell in master().cells:
         if cell.cell_type == "code" and utils.is_grade(cell):
             grade_id = cell.metadata["nbgrader"]["grade_id"]
             cell.outputs = executed.outputs.get(grade_id, [])
