@@ -79,7 +79,7 @@ def code_in_other_cells(folder: Path) -> None:
             return [cell]
         first = cell.source.index("    ordered = ")
         then = cell.source.index("    plan = {}")
-        ordered = "    ordered = sorted(requests, key=lambda request: order[request['status']])\n"
+        ordered = "    ordered = [request for status in order for request in requests if request['status'] == status]\n"
         cell.source = cell.source[:first] + ordered + cell.source[then:]
         return [_code(table), cell]
 
