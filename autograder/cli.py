@@ -130,7 +130,7 @@ def build_course() -> None:
     from autograder.classroom.lock import BusyError, alone
     from autograder.paths import CLONE, SOURCES
     from autograder.release.course import CourseError, build
-    from minivllm.submission import RECORD
+    from minivllm.submission.check import RECORD
 
     try:
         with alone(SOURCES.parent, "release"):

@@ -26,8 +26,8 @@ from autograder.judging.points import TESTED
 from autograder.judging.suggestions import digest, edition_of, suggest
 from autograder.paths import CLONE, COURSE
 from autograder.running.cells import execute
-from minivllm import cell_code, magics, newer_syntax
 from minivllm.lesson import encoding, outcome
+from minivllm.submission import cell_code, magics, newer_syntax
 
 GRADER = (
     CLONE / "autograder",

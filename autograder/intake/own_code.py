@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
-from minivllm import cell_code, magics, newer_syntax
+from minivllm.submission import cell_code, magics, newer_syntax
 
 MAX_REMEMBERED = 20_000  # characters
 BLANK = "______"

@@ -18,7 +18,7 @@ from nbgrader import utils
 from autograder.intake.handed_in import Cell
 from autograder.intake.own_code import defines, own_names
 from autograder.paths import COURSE
-from minivllm.submission import fingerprint
+from minivllm.submission.check import fingerprint
 
 NAMED = 2
 MAX_NAMING = 100  # cells with the names of an exercise that are read as code

@@ -28,7 +28,7 @@ from autograder.paths import COURSE, EDITIONS, SOLUTIONS, SOURCES
 from autograder.release.stubs import ClearSolutionsWithStubs
 from autograder.release.swap import aside, in_force
 from minivllm.engine.interrupts import hold_interrupts
-from minivllm.submission import record as record_text
+from minivllm.submission.check import record as record_text
 
 SET_UP_CELL = Path(__file__).with_name("set_up_cell.py")
 """What every notebook begins with; Colab needs it, and elsewhere it does nothing."""

@@ -23,7 +23,7 @@ from autograder.paths import COURSE, MASTER_EDITION, SOLUTIONS, SOURCES
 from autograder.release.course import CourseError, built, reason_of
 from autograder.release.swap import in_force
 from minivllm.engine.interrupts import hold_interrupts
-from minivllm.submission import RECORD
+from minivllm.submission.check import RECORD
 
 EXCHANGE = "nbgrader's exchange"
 

@@ -18,8 +18,8 @@ from dataclasses import dataclass, field
 from nbformat import NotebookNode
 from nbgrader import utils
 
-from minivllm import cell_code
-from minivllm.cell_code import CellCode
+from minivllm.submission import cell_code
+from minivllm.submission.cell_code import CellCode
 
 SETUP, OWN = "setup", "own"
 TEST = "<test>"

@@ -15,7 +15,7 @@ from autograder.intake.notes import Note, quoted, shown
 from autograder.running.pipe import NoAnswer
 from autograder.running.program import Code, Exercise, Program, bound, reads
 from autograder.running.trusted import NO_ANSWER, Ran, Student
-from minivllm.cell_code import Skipped, Statement
+from minivllm.submission.cell_code import Skipped, Statement
 
 MAX_NOTES = 20
 MAX_OF_CELL = 3

@@ -103,7 +103,7 @@ def check_submission(
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="the .ipynb to hand in, or folders of them")],
 ) -> None:
     """Look at a notebook before you hand it in: what was lost or left blank, and how to mend it."""
-    from minivllm.submission import check_file
+    from minivllm.submission.check import check_file
 
     good = True
     for file in [file for path in files for file in _notebooks(path)]:

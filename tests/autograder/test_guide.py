@@ -40,7 +40,7 @@ ELSEWHERE = {
     "nbgrader autograde": "tests/autograder/test_grading.py",
     "nbgrader export": "tests/autograder/test_grading.py",
     "nbgrader db upgrade": "tests/autograder/release/test_doctor.py",
-    "minivllm check-submission": "tests/test_submission.py",
+    "minivllm check-submission": "tests/submission/test_check.py",
 }
 """By the beginning of the command, the file whose tests run it."""
 ENDS = {"python -m autograder report --final": 2}

@@ -55,7 +55,7 @@ def rehearsed(statements: Sequence[str], packages: Sequence[str], beside: Path) 
         home.mkdir()
         _copy(beside, home)
         report.touch()
-        words = [sys.executable, "-P", "-c", "from minivllm.rehearsal import main; main()", str(report)]
+        words = [sys.executable, "-P", "-c", "from minivllm.submission.rehearsal import main; main()", str(report)]
         process = subprocess.Popen(
             words,
             stdin=subprocess.PIPE,

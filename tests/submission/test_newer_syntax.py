@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from minivllm.newer_syntax import rewritten
+from minivllm.submission.newer_syntax import rewritten
 
 DATA = {"a": 1, "x": {"y": 2}}
 

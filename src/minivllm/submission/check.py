@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from minivllm.errors import MinivllmError
-from minivllm.own_cells import OwnCell, check
+from minivllm.submission.own_cells import OwnCell, check
 
 RECORD = Path(__file__).with_name("released.json")
 MAX_OUTPUTS = 10 * 2**20  # bytes of JSON; a notebook that was run has 1 to 3 MiB

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from autograder.release.course import record_of
-from minivllm.submission import MAX_OUTPUTS, RECORD, SubmissionError, check_file, read_notebook, released
+from minivllm.submission.check import MAX_OUTPUTS, RECORD, SubmissionError, check_file, read_notebook, released
 from tests.lesson.notebooks import LANGUAGES, NAMES, ROOT
 from tools.answers import answered
 

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from minivllm import cell_code, magics
+from minivllm.submission import cell_code, magics
 
 ENV = "__import__('os').environ.__setitem__('A', 'b c')"
 

@@ -17,8 +17,8 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Literal
 
-from minivllm import newer_syntax
-from minivllm.magics import MAX_SOURCE, Magics, as_a_notebook, is_nothing, parse, writes
+from minivllm.submission import newer_syntax
+from minivllm.submission.magics import MAX_SOURCE, Magics, as_a_notebook, is_nothing, parse, writes
 
 MAX_STATEMENTS = 5_000  # of a cell
 MAX_JOINED = 30  # pieces of a cell that is no Python, put together to one statement

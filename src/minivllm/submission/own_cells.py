@@ -16,9 +16,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from minivllm import cell_code, newer_syntax
-from minivllm.cell_code import CellCode, Statement
-from minivllm.rehearsal import Rehearsed, rehearsed
+from minivllm.submission import cell_code, newer_syntax
+from minivllm.submission.cell_code import CellCode, Statement
+from minivllm.submission.rehearsal import Rehearsed, rehearsed
 
 PACKAGES = ("minivllm", "ipykernel")
 """Grading has these and what they require."""
