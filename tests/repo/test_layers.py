@@ -38,6 +38,7 @@ LESSON: Layers = (
 AUTOGRADER: Layers = (
     (".",),
     ("paths",),
+    ("config", "disk"),
     ("intake",),
     ("running",),
     ("judging",),
