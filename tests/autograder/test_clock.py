@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from autograder.paths import CLONE
 from autograder.running.clock import PATIENCE, Clock, Usage
-from autograder.running.trusted import CALL_SECONDS, CELL_SECONDS, EXERCISE_SECONDS, StudentFile
+from autograder.running.trusted import CALL_SECONDS, EXERCISE_SECONDS, OWN_SECONDS, STATEMENT_SECONDS, StudentFile
 
 SOURCE = """
     import os, time
@@ -96,13 +96,19 @@ def test_a_hang_that_waits_for_nothing_takes_what_it_may(student: StudentFile, n
 @pytest.mark.parametrize(
     ("guide", "says"),
     [
-        ("instructors.md", "A cell has {:g} s, a call {:g} s, an exercise {:g} s"),
-        ("instructors.zh.md", "一个单元格 {:g} 秒，一次调用 {:g} 秒，一道练习 {:g} 秒"),
+        (
+            "instructors.md",
+            "A statement has {:g} s, a call {:g} s, an exercise {:g} s, all own cells of a notebook {:g} s",
+        ),
+        (
+            "instructors.zh.md",
+            "一条语句 {:g} 秒，一次调用 {:g} 秒，一道练习 {:g} 秒，一个 notebook 里学生自己的单元格合计 {:g} 秒",
+        ),
     ],
 )
 def test_the_instructors_guide_tells_the_limits(guide: str, says: str) -> None:
     text = (CLONE / "docs" / guide).read_text(encoding="utf-8")
-    assert says.format(CELL_SECONDS, CALL_SECONDS, EXERCISE_SECONDS) in text
+    assert says.format(STATEMENT_SECONDS, CALL_SECONDS, EXERCISE_SECONDS, OWN_SECONDS) in text
 
 
 Look = tuple[float, float, bool]
