@@ -30,6 +30,7 @@ ELSEWHERE = {
     "make colab": "tests/repo/test_colab_bundle.py",
     "make answers": "tests/repo/test_answers.py",
     "make test": ".ci/run",
+    "make course": "tests/repo/test_make.py",
     "python -m autograder demo": "tests/autograder/test_demo.py",
     "python -m autograder release": "tests/autograder/release/test_release.py",
     "nbgrader zip_collect": "tests/autograder/test_zip_collect.py",
@@ -80,6 +81,11 @@ def test_the_commands_of_the_guide_do_what_they_are_said_to(tmp_path: Path, monk
     room = create(root, {"ada": {"edition": "en"}, "a-link": {"edition": "zh", "damage": "link"}})
     planner = tmp_path / "FILE.py"
     planner.write_text("def unified_token_plan(requests, token_budget):\n    return {}, token_budget\n")
+    exchange, configured = tmp_path / "exchange", tmp_path / "jupyter"
+    exchange.mkdir()
+    exchange.chmod(0o777)
+    configured.mkdir()
+    (configured / "nbgrader_config.py").write_text(f"c = get_config()\nc.Exchange.root = {str(exchange)!r}\n")
     (tmp_path / "ROSTER.csv").write_text("id,first_name,last_name,email\nada,Ada,L,ada@example.org\n")
     assert run("grade", place=root).returncode == 0  # so that there are notes to settle
     with reading(room.book.db_url) as session:
@@ -94,7 +100,7 @@ def test_the_commands_of_the_guide_do_what_they_are_said_to(tmp_path: Path, monk
         words = [names.get(word, word) for word in shlex.split(command)[3:]]
         if words[0] == "settle" and "settle" in done:
             continue  # the note is settled
-        ended = run(*words, place=root)
+        ended = run(*words, place=root, JUPYTER_CONFIG_DIR=str(configured))
         assert ended.returncode == ENDS.get(command, 0), (command, ended)
         done.add(words[0])
     assert {
