@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from autograder.classroom.demo import create
+from autograder.classroom.demo import create, read_answers
 from autograder.classroom.demo_files import LESSON
 from autograder.gradebook.settling import open_notes
 from autograder.gradebook.tables import reading
@@ -88,6 +88,7 @@ def test_the_commands_of_the_guide_do_what_they_are_said_to(tmp_path: Path, monk
     (configured / "nbgrader_config.py").write_text(f"c = get_config()\nc.Exchange.root = {str(exchange)!r}\n")
     (tmp_path / "ROSTER.csv").write_text("id,first_name,last_name,email\nada,Ada,L,ada@example.org\n")
     assert run("grade", place=root).returncode == 0  # so that there are notes to settle
+    read_answers(room, {"ada": {"read": {"q1_answer": 2}}})
     with reading(room.book.db_url) as session:
         [note] = [each.id for each in open_notes(session, LESSON)]
     names = {"STUDENT": "ada", "NAME": "ada", "学生": "ada", "ID": note, "TERM": "2026-spring"}
