@@ -6,7 +6,7 @@ import hashlib
 import json
 from dataclasses import dataclass
 
-NEEDS_PERSON = ("refused", "flagged", "not_run")
+NEEDS_PERSON = ("refused", "flagged")
 """The kinds of notes that somebody has to settle before the points are final."""
 MAX_TEXT = 20_000  # characters of a student's text that a note quotes
 MAX_NAME = 120
@@ -18,8 +18,8 @@ class Note:
 
     Attributes:
         kind: "refused" (not graded), "repaired" (made up for), "edited" (changed outside the answers; the course's own
-            cell was used), "not_run" (code of the student that was left out or failed on the way to an answer) or
-            "flagged" (a person has to look).
+            cell was used), "not_run" (code of the student that was left out or failed; where points hang on it, a
+            "flagged" one says so) or "flagged" (a person has to look).
         cell: a grade id, or what else names the cell.
         kept: the text that stands in the graded notebook, where the note is about two texts.
         other: the text that does not.

@@ -10,31 +10,40 @@ from pathlib import Path
 import pytest
 
 from autograder.classroom.demo import CLASS
+from autograder.gradebook.settling import open_notes
+from autograder.gradebook.tables import reading
 from autograder.paths import CLONE
 
 pytestmark = pytest.mark.requires_debian("bubblewrap")
 
 CODE = {
-    "good-en": (2, 1, 1),
-    "good-zh": (2, 1, 1),
+    **dict.fromkeys(CLASS, (2, 1, 1)),
     "takes-the-whole-gap": (1.25, 1, 1),
     "no-chunks-zh": (1.25, 1, 1),
     "phases": (0, 0.25, 0.25),
-    "half-done-zh": (2, 1, 1),
-    "blank-en": (0, 0, 0),
-    "copies-the-question": (2, 1, 1),
-    "renamed": (2, 1, 1),
-    "cells-deleted-zh": (2, 1, 1),
-    "metadata-lost": (2, 1, 1),
-    "truncated": (0, 0, 0),
-    "a-link": (0, 0, 0),
-    "ends-the-process": (0, 0, 1),
-    "never-ends-zh": (0, 0, 1),
-    "wants-the-answers": (0, 0, 1),
-    "equals-everything": (0, 0, 1),
-    "script-in-the-answer": (2, 1, 1),
+    "right-up-to-8192": (1.5, 1, 1),
+    "every-owner-zh": (2, 1, 0.75),
+    "only-a-script": (2, 1, 0),
+    **dict.fromkeys(("blank-en", "truncated", "a-link"), (0, 0, 0)),
+    **dict.fromkeys(("ends-the-process", "never-ends-zh", "wants-the-answers", "equals-everything"), (0, 0, 1)),
+    "colon-missing": (0, 0, 1),
 }
 """Planner, boundaries, map to the source."""
+OPEN = {
+    "a-link": "a link, which is not followed",
+    "colon-missing": "is no Python (SyntaxError: expected ':')",
+    "deep-folders": "lie too deep",
+    "ends-the-process": "ended its process with exit status 0",
+    "looks-at-others": "tried while it ran: glob.glob ../../*/lesson-2/*.ipynb",
+    "script-in-the-answer": "pictures that can't be shown here",
+    "spaces-in-an-answer": "only the first were read",
+    "truncated": "broken off or damaged",
+    "two-versions": "another answer than 1-budget-planner.ipynb",
+    "wants-the-answers": "names the autograder",
+}
+"""Words of a note that waits for a person; about nobody else there is one."""
+NOTHING_SUGGESTED = {"words-and-arrows": "q2", "lessons-own-words": "q1", "photo-of-an-answer": "q1"}
+"""Answers that wait with no points suggested."""
 
 
 def test_one_command_makes_a_class_grades_it_and_says_where_everything_lies(tmp_path: Path) -> None:
@@ -58,5 +67,14 @@ def test_one_command_makes_a_class_grades_it_and_says_where_everything_lies(tmp_
         assert str(place) in done.stdout and place.exists()
     report = (out / "report.html").read_text(encoding="utf-8")
     assert "1-budget-planner.ipynb is a link" in report and "names the autograder" in report
+    with reading(f"sqlite:///{root / 'gradebook.db'}") as session:
+        notes = open_notes(session, "lesson-2")
+    assert {note.student for note in notes} == set(OPEN)
+    for student, words in OPEN.items():
+        assert any(words in note.text for note in notes if note.student == student), student
+    for student, question in NOTHING_SUGGESTED.items():
+        assert rows[student][question] == "0" and question in rows[student]["waits"], student
+    for student, words in (("another-machines-lines", "google.colab"), ("colon-missing", "expected &#39;:&#39;")):
+        assert words in (out / "feedback" / student / "feedback.html").read_text(encoding="utf-8"), student
     feedback = (out / "feedback" / "renamed" / "feedback.html").read_text(encoding="utf-8")
     assert "1-budget-planner (1).ipynb" in feedback

@@ -14,7 +14,7 @@ NOTE = Note("flagged", "two texts differ", "01-predict-the-schedule", "q1_answer
 
 @pytest.mark.parametrize(
     ("kind", "needs"),
-    [("refused", True), ("flagged", True), ("not_run", True), ("repaired", False), ("edited", False)],
+    [("refused", True), ("flagged", True), ("not_run", False), ("repaired", False), ("edited", False)],
 )
 def test_what_was_not_graded_or_is_in_doubt_needs_a_person(kind: str, needs: bool) -> None:
     assert Note(kind, "told").needs_person is needs
