@@ -10,7 +10,7 @@ import os
 import sys
 from pathlib import Path
 
-from autograder.gradebook import decisions, preprocessors
+from autograder.gradebook import formgrader, preprocessors
 from autograder.paths import CLONE, COURSE, MASTER_EDITION, SOURCES
 from autograder.release import course
 from autograder.running.provisioner import NAME, register
@@ -26,7 +26,7 @@ c = get_config()
 course.configure(c)
 preprocessors.configure(c)
 register()
-decisions.listen()
+formgrader.listen()
 c.KernelProvisionerFactory.default_provisioner_name = NAME
 
 classroom = Path(os.environ.get("MINIVLLM_CLASSROOM") or CLONE / "classroom").absolute()

@@ -25,10 +25,12 @@ from autograder.classroom.workers import Workers
 from autograder.config import clone_config as clone_config
 from autograder.gradebook import decisions
 from autograder.gradebook.address import shown as shown_address
-from autograder.gradebook.entry import Book, Digests, fail
+from autograder.gradebook.entry import Book, fail
+from autograder.gradebook.graded import Digests
 from autograder.gradebook.lesson import current_release, fault_of_release
 from autograder.gradebook.tables import reading, transaction
-from autograder.gradebook.verdict import Verdict, verdicts
+from autograder.gradebook.verdict import Verdict
+from autograder.gradebook.verdicts import verdicts
 from autograder.intake.notes import shown
 
 SHOWN_NAMES = 10

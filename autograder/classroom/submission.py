@@ -15,7 +15,7 @@ import nbformat
 from nbformat import NotebookNode
 from nbgrader import utils
 
-from autograder.gradebook.entry import Digests, Graded, GradedCell, GradedNotebook
+from autograder.gradebook.graded import Digests, Graded, GradedCell, GradedNotebook
 from autograder.gradebook.shown import as_text_alone
 from autograder.intake.handing_in import TIMESTAMP, carried, for_nbgrader
 from autograder.intake.intake import intake

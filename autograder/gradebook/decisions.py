@@ -88,11 +88,12 @@ def me() -> str:
     return _acting.get() or os.environ.get("JUPYTERHUB_USER") or getpass.getuser()
 
 
-def listen() -> None:
-    """From now on, hear what people write into nbgrader's rows, in every session of this process."""
-    if not event.contains(Session, "before_flush", _hear):
-        event.listen(Session, "before_flush", _hear)
-        _name_the_formgraders_users()
+def listen() -> bool:
+    """From now on, hear what people write into nbgrader's rows, in every session of this process. False: it did."""
+    if event.contains(Session, "before_flush", _hear):
+        return False
+    event.listen(Session, "before_flush", _hear)
+    return True
 
 
 def _hear(session: Session, context: Any, instances: Any) -> None:
@@ -244,27 +245,3 @@ def by_student(session: Session, lesson: str) -> dict[str, list[Decision]]:
     for each in session.scalars(select(Decision).where(Decision.lesson == lesson).order_by(Decision.id)):
         found.setdefault(each.student, []).append(each)
     return found
-
-
-def _name_the_formgraders_users() -> None:
-    from nbgrader.server_extensions.formgrader import apihandlers
-
-    for handler in (apihandlers.GradeHandler, apihandlers.CommentHandler):
-        handler.put = _by_the_user(handler.put)
-
-
-def _by_the_user(put: Any) -> Any:
-    def attributed(self: Any, *arguments: Any) -> Any:
-        with acting(user_of(self.current_user)):
-            return put(self, *arguments)
-
-    return attributed
-
-
-def user_of(user: Any) -> str:
-    """A user of Jupyter's server by name. Whom a token let in has a made-up one, which tells two browsers apart."""
-    name = str(getattr(user, "display_name", None) or getattr(user, "username", None) or user or "")
-    if not name or name.startswith("Anonymous"):
-        server = os.environ.get("JUPYTERHUB_USER") or getpass.getuser()
-        return f"{server} ({name})" if name else server
-    return name

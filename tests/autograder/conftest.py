@@ -11,7 +11,7 @@ import pytest
 from autograder.classroom import submission
 from autograder.classroom.worker import Row, Task, row_of
 from autograder.classroom.workers import Workers
-from autograder.gradebook.entry import Graded
+from autograder.gradebook.graded import Graded
 from tests.autograder.room import Room
 
 

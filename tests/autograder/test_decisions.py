@@ -12,7 +12,7 @@ from sqlalchemy import select
 
 from autograder.classroom import submission, worker
 from autograder.gradebook.decisions import UNKNOWN
-from autograder.gradebook.entry import GradedNotebook
+from autograder.gradebook.graded import GradedNotebook
 from autograder.gradebook.tables import Decision, reading
 from autograder.gradebook.verdict import Cell, Verdict
 from autograder.intake.notes import Note

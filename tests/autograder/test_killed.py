@@ -13,7 +13,7 @@ import pytest
 from autograder.classroom import submission
 from autograder.classroom.worker import Task, work
 from autograder.gradebook.decisions import by_student
-from autograder.gradebook.entry import Digests
+from autograder.gradebook.graded import Digests
 from autograder.gradebook.tables import reading
 from autograder.gradebook.verdict import Verdict
 from autograder.intake.folder import digest
