@@ -9,10 +9,10 @@ EDITION := en
 WHEEL   :=
 ARGS    :=
 
-# The first interpreter found that is supported; `make lab PYTHON=/path/to/python3.12` names another.
+# The newest interpreter found that is supported and can make .venv; `make lab PYTHON=/path/to/python3.12` names another.
 SUPPORTED := import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))
-PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3; do \
-	$$python -c '$(SUPPORTED)' 2>/dev/null && echo $$python && break; done)
+PYTHON ?= $(shell for python in python3.13 python3.12 python3.11 python3; do \
+	$$python -c 'import ensurepip, venv; $(SUPPORTED)' 2>/dev/null && echo $$python && break; done)
 
 # JupyterLab refuses to run as root, which is who one is in most containers.
 ALLOW_ROOT := $(if $(filter 0,$(shell id -u)),--allow-root)

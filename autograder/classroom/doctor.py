@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import shutil
+import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,6 +12,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+NEWEST = 13
+"""The newest Python that the course supports is 3.13."""
 GRADE = 'pip install -c constraints.txt -e ".[lab,grade]"'
 
 
@@ -28,7 +31,24 @@ def checks() -> list[Check]:
     found = [_package("nbgrader"), _package("jupyterlab", needed=False), _package("bleach")]
     if not all(check.ok for check in found if check.needed):
         return found
-    return [*found, _alembic(), _sandbox(), *_rubrics(), *_class(), _formgrader(), _mathjax()]
+    return [_python(), *found, _alembic(), _sandbox(), *_rubrics(), *_class(), _formgrader(), _mathjax()]
+
+
+def _python() -> Check:
+    """Students may write what their own, newer Python understands."""
+    mine = sys.version_info[:2]
+    newer = [f"python3.{minor}" for minor in range(NEWEST, mine[1], -1)]
+    found = next((name for name in newer if _runs(name)), "")
+    told = f"{mine[0]}.{mine[1]}"
+    if found:
+        told += f"; {found} is there too, and reads newer syntax as it is: make setup PYTHON={found} with a fresh .venv"
+    elif newer:
+        told += f"; what is new in Python {mine[0]}.{mine[1] + 1} and later is rewritten where that can be done"
+    return Check("python", True, told, needed=False)
+
+
+def _runs(python: str) -> bool:
+    return shutil.which(python) is not None and not subprocess.run([python, "-c", ""], capture_output=True).returncode
 
 
 def _package(name: str, needed: bool = True) -> Check:
