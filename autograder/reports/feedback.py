@@ -101,6 +101,7 @@ def _why(verdict: Verdict, part: Part, texts: Any) -> tuple[list[str], Markup | 
         return [texts["handed_in_blank"]], None
     told = [sentence for name in (part.answer, *part.cells) for sentence in verdict.told.get(name, ())]
     sentences = list({idea(sentence): sentence for sentence in reversed(told)}.values())[::-1]  # an example of each
+    sentences = [each for each in sentences if not any(each in other for other in sentences if other != each)]
     imports = next((place for place, sentence in enumerate(sentences) if "ModuleNotFoundError" in sentence), None)
     if imports is not None:
         sentences.insert(imports + 1, texts["only_packages"])
