@@ -84,6 +84,8 @@ def report(
     unknown = sorted(set(without or ()) - {verdict.student for verdict in found})
     if unknown:
         raise UsageError(f"--without {unknown[0]}: neither {room.submitted} nor the gradebook has it; check the name")
+    for verdict in found:
+        verdict.left_open = verdict.student in (without or ())
     open_ends = pages.open_ends(found, without or ())
     if final and open_ends:
         raise UsageError(

@@ -7,12 +7,16 @@ import sys
 from pathlib import Path
 from typing import Annotated, Any
 
+import nbgrader.api as nbgrader
 import typer
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+from sqlalchemy.orm import Session
 
+from autograder.classroom.classroom import Classroom
 from autograder.commands import Lesson, plainly
+from autograder.gradebook.tables import State
 from minivllm.cli import UsageError
 
 Student = Annotated[str, typer.Option("--student", metavar="NAME", help="only this one")]
@@ -31,10 +35,9 @@ def decisions(
 
     room = Classroom(lesson)
     with plainly(room), reading(room.book.db_url, room.book.course_id) as session:
+        _check(room, session, student)
         made = [each for name, of in by_student(session, lesson).items() if student in ("", name) for each in of]
     made.sort(key=lambda each: each.id)
-    if student and not made:
-        raise UsageError(f"nobody has decided anything about {student!r} in {lesson}: check the name")
     rows = [[_text(getattr(each, column)) for column in COLUMNS] for each in made]
     if to is None:
         _print(COLUMNS[:-1], [row[:-1] for row in rows])
@@ -58,6 +61,7 @@ def notes(lesson: Lesson = "lesson-2", student: Student = "") -> None:
 
     room = Classroom(lesson)
     with plainly(room), reading(room.book.db_url, room.book.course_id) as session:
+        _check(room, session, student)
         found = [each for each in open_notes(session, lesson) if student in ("", each.student)]
     _print(("id", "student", "kind", "what"), [[each.id, each.student, each.note.kind, each.text] for each in found])
     print(f"{len(found)} open note{'s' * (len(found) != 1)}")
@@ -86,6 +90,17 @@ def settle(
         settling.settle(session, lesson, chosen, me(), because.strip())
     for each in chosen:
         print(f"settled: {each.student}: {each.text}".encode("utf-8", "replace").decode())
+
+
+def _check(room: Classroom, session: Session, student: str) -> None:
+    """Raises ClassroomError or UsageError where lesson or student are not known."""
+    room.check_lesson(session)
+    if (
+        student
+        and session.get(State, (room.lesson, student)) is None
+        and session.get(nbgrader.Student, student) is None
+    ):
+        raise UsageError(f"--student {student}: the gradebook knows nobody of that name; check it")
 
 
 def _text(value: Any) -> str:

@@ -16,6 +16,7 @@ from pathlib import Path
 from nbgrader.api import Assignment, Gradebook
 from sqlalchemy import select
 from sqlalchemy.exc import DatabaseError
+from sqlalchemy.orm import Session
 from traitlets.config import Config
 
 from autograder.classroom.lock import alone
@@ -24,6 +25,7 @@ from autograder.classroom.worker import NO_FILES, Row, Task
 from autograder.classroom.workers import Workers
 from autograder.config import clone_config as clone_config
 from autograder.gradebook import decisions
+from autograder.gradebook.address import file_of
 from autograder.gradebook.address import shown as shown_address
 from autograder.gradebook.entry import Book, fail
 from autograder.gradebook.graded import Digests
@@ -34,6 +36,9 @@ from autograder.gradebook.verdicts import verdicts
 from autograder.intake.notes import shown
 
 SHOWN_NAMES = 10
+NEW_OR_COPY = (
+    "run `python -m autograder release en` (or zh) for a new class, or put your last copy of the gradebook back"
+)
 
 
 class ClassroomError(Exception):
@@ -61,9 +66,11 @@ class Classroom:
             raise ClassroomError(f"{self.sources.parent} holds no lesson: {remedy}")
         if self.lesson not in known:
             raise ClassroomError(f"unknown lesson {self.lesson!r}: choose one of {', '.join(known)}")
+        path = file_of(self.book.db_url)
+        if path is not None and not path.exists():
+            raise ClassroomError(f"there is no gradebook {path}: {NEW_OR_COPY}")
         with reading(self.book.db_url, self.book.course_id) as session:
-            if session.scalars(select(Assignment).where(Assignment.name == self.lesson)).one_or_none() is None:
-                raise ClassroomError(f"the gradebook {self.gradebook_path} has no {self.lesson}: {remedy}")
+            self.check_lesson(session)
         if not self.folders():
             raise ClassroomError(
                 f"no submissions: put each student's notebooks into {self.submitted}/STUDENT/{self.lesson}/"
@@ -98,6 +105,11 @@ class Classroom:
     def alone(self) -> AbstractContextManager[None]:
         """Nobody else grades this class meanwhile, nor releases. Raises BusyError if somebody does."""
         return alone(self.root, "grade")
+
+    def check_lesson(self, session: Session) -> None:
+        """Raises ClassroomError if the gradebook does not know the lesson."""
+        if session.scalars(select(Assignment).where(Assignment.name == self.lesson)).one_or_none() is None:
+            raise ClassroomError(f"the gradebook {self.gradebook_path} has no {self.lesson}: {NEW_OR_COPY}")
 
     def check_release(self) -> None:
         """Raises ClassroomError if what lies on disk is not what was released: nothing may be graded against it."""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import multiprocessing
 import multiprocessing.connection
+import signal
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from multiprocessing import forkserver
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from typing import Any
@@ -76,6 +78,11 @@ class Workers:
 def _started(task: Task) -> _Job:
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["autograder.classroom.worker"])
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # Ctrl-C is for this process, not its server
+    try:
+        forkserver.ensure_running()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
     replies, connection = context.Pipe(duplex=False)
     process = context.Process(target=work, args=(connection, task))
     process.start()

@@ -197,6 +197,12 @@ def _decision(session: Session, submitted: Any, cell: str, who: str) -> Decision
     return made
 
 
+def spoken(comment: str) -> str:
+    """A comment for the student: without the lines that only tell the verdict something."""
+    lines = comment.splitlines()
+    return "\n".join(each for each in lines if not (CHAIN.fullmatch(each.strip()) or CONFIRMED.fullmatch(each.strip())))
+
+
 def _chain(points: float, comment: str, suggested: dict[str, Any], before: Decision | None) -> float:
     said = CHAIN.search(comment)
     if said:

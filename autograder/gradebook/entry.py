@@ -71,12 +71,21 @@ def fail(book: Book, student: str, digests: Digests, reason: str) -> None:
 
 
 def _keep(session: Session, lesson: str, student: str, graded: Graded) -> None:
-    state = state_of(session, lesson, student) or State(lesson=lesson, student=student)
+    state = state_of(session, lesson, student) or State(lesson=lesson, student=student, notebooks={}, notes=[])
+    graded.notes += _of_lost(state, graded)
     state.files, state.release, state.grader = graded.digests.files, graded.digests.release, graded.digests.grader
     state.edition, state.failed, state.seconds, state.at = graded.edition, graded.failed, graded.seconds, now()
     state.notebooks = {name: notebook.kept for name, notebook in graded.notebooks.items()}
     state.notes = [asdict(note) for note in graded.notes]
     session.add(state)
+
+
+def _of_lost(state: State, graded: Graded) -> list[Note]:
+    """Notebooks that were graded before and are not there any more; the note stays until they are, or it is settled."""
+    told = "was handed in before and is not there any more: its points are gone with it"
+    before = {*state.notebooks, *(note["notebook"] for note in state.notes if note["text"].endswith(told))}
+    lost = sorted(before - graded.notebooks.keys()) if not graded.failed else []
+    return [Note("flagged", f"{name}.ipynb {told}", notebook=name) for name in lost]
 
 
 class _aside:

@@ -34,7 +34,7 @@ UNGRADED = "what was handed in was not graded: run `python -m autograder grade`"
 OUTDATED = "the files, tests or rubrics changed since it was graded: run `python -m autograder grade`"
 UNSEEN = "what was handed in could not be looked through: run `python -m autograder grade`"
 GONE = "what was graded is no longer there: put it back below submitted/, or begin a new term"
-DIFFERS = "the gradebook's points were changed by another tool: run `python -m autograder grade --force --student`"
+DIFFERS = "the gradebook's rows were changed by another tool: run `python -m autograder grade --force --student {}`"
 NOTHING = "nothing was handed in"
 MAX_TOLD = 100  # characters of an open note
 
@@ -88,6 +88,8 @@ class Verdict:
     """By the key of the note."""
     flagged: tuple[str, ...] = ()
     """Notebooks with a flag that somebody has set in the formgrader."""
+    left_open: bool = False
+    """`report --final --without` leaves the row open, whatever else holds."""
     reason: str = ""
     folder: bool = True
     outdated: str = ""
@@ -118,7 +120,12 @@ class Verdict:
 
     @property
     def final(self) -> bool:
-        return not self.fault and not self.open_ends
+        return not (self.fault or self.open_ends or self.left_open)
+
+    @property
+    def ungraded(self) -> str:
+        """Why there are no points, unless a person has settled that these are the points."""
+        return "" if self.final else self.reason
 
     def note_state(self, note: Note) -> str:
         """ "open ID", "settled by WHO", or nothing where a note needs nobody."""

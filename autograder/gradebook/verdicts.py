@@ -61,7 +61,7 @@ def _verdict(student: str, state: State | None, files: str | None, now: Digests,
         verdict.cells |= dict(_cells(name, notebook, decided))
     submission = rows.submissions.get(student)
     if submission is None or rows.differ(submission, verdict.cells):
-        verdict.outdated = verdict.outdated or f"{DIFFERS} {student}"
+        verdict.outdated = verdict.outdated or DIFFERS.format(student)
     if submission is not None:
         verdict.seconds_late = submission.total_seconds_late
         verdict.penalty = submission.late_submission_penalty or 0.0
@@ -92,7 +92,11 @@ class _Rows:
         self.submissions: dict[str, SubmittedAssignment] = {row.student_id: row for row in session.scalars(query)}
 
     def differ(self, submission: SubmittedAssignment, cells: Mapping[str, Cell]) -> bool:
-        """Whether nbgrader has other points than are right; its pages and its export would show those."""
-        theirs = {grade.cell.name: grade.score for each in submission.notebooks for grade in each.grades}
-        ours = {name: cell.points for name, cell in cells.items() if name in theirs}
-        return any(not math.isclose(points, ours.get(name, 0.0), abs_tol=1e-9) for name, points in theirs.items())
+        """Whether nbgrader has other points than are right, or asks for what is read; its pages and export show its."""
+        rows = [grade for notebook in submission.notebooks for grade in notebook.grades]
+        ours = {grade.cell.name: cells.get(grade.cell.name, Cell(0.0, 0.0)) for grade in rows}
+        return any(
+            not math.isclose(grade.score, ours[grade.cell.name].points, abs_tol=1e-9)
+            or grade.needs_manual_grade != ours[grade.cell.name].needs_person
+            for grade in rows
+        )

@@ -15,6 +15,7 @@ from markupsafe import Markup
 from nbformat import NotebookNode
 from nbgrader import utils
 
+from autograder.gradebook.decisions import spoken
 from autograder.gradebook.verdict import Verdict, idea
 from autograder.intake.harmless import as_html
 from autograder.judging.points import PARTS, Part
@@ -57,6 +58,7 @@ def page_of(verdict: Verdict, lesson: str, base: str = "", course: Path = CLONE 
             t=texts,
             parts=PARTS,
             by_person=lambda part: _by_person(verdict, part),
+            is_blank=lambda part: _is_blank(verdict, part),
             waits=texts["and"].join(texts["parts"][part.name] for part in verdict.waits),
             lost=[(part, *_why(verdict, part, texts)) for part in PARTS if _loses(verdict, part)],
             comments=[(part, said) for part in PARTS if (said := _comments(verdict, part))],
@@ -92,6 +94,10 @@ def _by_person(verdict: Verdict, part: Part) -> bool:
     return any(verdict.cells[name].by_person for name in part.cells if name in verdict.cells)
 
 
+def _is_blank(verdict: Verdict, part: Part) -> bool:
+    return any(verdict.cells[name].blank for name in (part.answer, *part.cells) if name in verdict.cells)
+
+
 def _why(verdict: Verdict, part: Part, texts: Any) -> tuple[list[str], Markup | None]:
     """What stopped the answer, the sentences of the tests, and the comment on an answer that a person reads."""
     if part.notebook in verdict.missing:
@@ -114,7 +120,7 @@ def _why(verdict: Verdict, part: Part, texts: Any) -> tuple[list[str], Markup | 
 def _comments(verdict: Verdict, part: Part) -> Markup | None:
     """What a person wrote about the part: below its code, its tests or its text, whether points were lost or not."""
     names = dict.fromkeys((part.answer, *part.cells))
-    said = [verdict.cells[name].said for name in names if name in verdict.cells and verdict.cells[name].said]
+    said = [each for name in names if name in verdict.cells and (each := spoken(verdict.cells[name].said))]
     return Markup(as_html("\n\n".join(said))) if said else None
 
 

@@ -56,15 +56,15 @@ class ClassReport:
 
     @property
     def graded(self) -> list[Verdict]:
-        return [verdict for verdict in self.verdicts if not verdict.reason]
+        return [verdict for verdict in self.verdicts if not verdict.ungraded]
 
     @property
     def failed(self) -> list[Verdict]:
-        return [verdict for verdict in self.verdicts if verdict.reason]
+        return [verdict for verdict in self.verdicts if verdict.ungraded]
 
     @property
     def mended(self) -> list[Verdict]:
-        return [verdict for verdict in self.verdicts if any(note.kind != "flagged" for note in verdict.notes)]
+        return [v for v in self.verdicts if any(note.kind in ("repaired", "edited") for note in v.notes)]
 
     @property
     def noted(self) -> list[Verdict]:
@@ -204,11 +204,11 @@ def show(report: ClassReport, out: Path) -> None:
         told += ["provisional"] if verdict.waits and verdict.state != "open" else []
         told += [verdict.outdated.partition(":")[0]] if verdict.outdated else []
         points += [f"{verdict.hours_late:g}", f"{verdict.penalty:g}"] if late else []
-        row = ["-"] * (1 + len(points)) if verdict.reason else [f"{verdict.total:g}", *points]
+        row = ["-"] * (1 + len(points)) if verdict.ungraded else [f"{verdict.total:g}", *points]
         table.add_row(
             *(
                 Text(_printable(text))
-                for text in (verdict.student, *row, verdict.reason.partition(";")[0] or ", ".join(told))
+                for text in (verdict.student, *row, verdict.ungraded.partition(";")[0] or ", ".join(told))
             )
         )
     console.print(table)

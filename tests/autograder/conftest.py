@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,15 @@ from autograder.classroom.worker import Row, Task, row_of
 from autograder.classroom.workers import Workers
 from autograder.gradebook.graded import Graded
 from tests.autograder.room import Room
+
+
+@pytest.fixture
+def deep_path(tmp_path: Path) -> Iterator[Path]:
+    """A folder for what no recursion of Python's, and so not pytest's own, could remove."""
+    folder = tmp_path / "deep"
+    folder.mkdir()
+    yield folder
+    subprocess.run(["rm", "-rf", folder], check=True)
 
 
 @pytest.fixture(scope="module")

@@ -46,8 +46,8 @@ NOTHING_SUGGESTED = {"words-and-arrows": "q2", "lessons-own-words": "q1", "photo
 """Answers that wait with no points suggested."""
 
 
-def test_one_command_makes_a_class_grades_it_and_says_where_everything_lies(tmp_path: Path) -> None:
-    root = tmp_path / "demo"
+def test_one_command_makes_a_class_grades_it_and_says_where_everything_lies(deep_path: Path) -> None:
+    root = deep_path / "demo"
     command = [sys.executable, "-m", "autograder", "demo", str(root)]
     done = subprocess.run(command, cwd=CLONE, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -156,7 +156,7 @@ def test_the_doctor_and_the_other_commands_answer_in_a_line(room: Classroom, tmp
         assert refused.returncode == 2 and told in refused.stderr and "Traceback" not in refused.stderr
 
 
-def test_every_submission_of_the_demo_can_be_made(tmp_path: Path) -> None:
+def test_every_submission_of_the_demo_can_be_made(deep_path: Path) -> None:
     for student, does in demo.CLASS.items():
-        demo.hand_in(tmp_path / student, **{name: value for name, value in does.items() if name != "read"})
-        assert any(tmp_path.joinpath(student).iterdir())
+        demo.hand_in(deep_path / student, **{name: value for name, value in does.items() if name != "read"})
+        assert any(deep_path.joinpath(student).iterdir())
