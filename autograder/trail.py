@@ -95,11 +95,8 @@ def settle(
 def _check(room: Classroom, session: Session, student: str) -> None:
     """Raises ClassroomError or UsageError where lesson or student are not known."""
     room.check_lesson(session)
-    if (
-        student
-        and session.get(State, (room.lesson, student)) is None
-        and session.get(nbgrader.Student, student) is None
-    ):
+    known = session.get(State, (room.lesson, student)) or session.get(nbgrader.Student, student)
+    if student and known is None:
         raise UsageError(f"--student {student}: the gradebook knows nobody of that name; check it")
 
 

@@ -19,6 +19,7 @@ from traitlets.config import Config
 from autograder.gradebook.decisions import Decided, take_up
 from autograder.gradebook.graded import Digests, Graded, GradedCell
 from autograder.gradebook.tables import Decision, State, now, transaction
+from autograder.intake.notes import Note
 
 BLANK = "No response."
 """nbgrader's comment on an answer that was left as it was released."""
