@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from autograder.intake.handed_in import Cell
 from autograder.intake.likeness import likeness, text_of
 from autograder.intake.notes import shown
-from autograder.intake.own_code import BLANK, defines, parses, plain, same_code, without
+from autograder.intake.own_code import BLANK, builds_on, defines, parses, plain, same_code, without
 from autograder.intake.pairing import ALIKE, Pairing
 from autograder.intake.released import ReleasedCell, labels
 
@@ -73,7 +73,7 @@ def _code(cell: ReleasedCell, pairing: Pairing) -> Answer:
             continue
         if same_code(each.text, best.text):
             answer.indexes += [i for i in each.indexes if i in claims]
-        elif each.text not in answer.others:
+        elif each.text not in answer.others and not builds_on(each.text, cell.targets):
             answer.others.append(each.text)
     answer.indexes += [i for i in claims if blank(pairing.cells[i].source)]
     return answer

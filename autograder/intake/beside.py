@@ -74,6 +74,7 @@ def of_leftovers(folder: Folder, found: Found, taken: Taken, strangers: Sequence
     """What is said of files that went into no notebook: refused where they may hold work, or else just named."""
     said = " ".join(cell.source for cells in taken.handed_in.values() for cell in cells)
     is_whole = bool(taken.notebooks) and not found.wanting
+    has_code = bool(taken.notebooks) and not any(each.cell.kind == "code" for each in found.wanting)
     read = {each.file.entry for each in strangers if each.file.says_notebook}
     needed: dict[Kind, list[File]] = {}
     mild: list[File] = []
@@ -81,19 +82,26 @@ def of_leftovers(folder: Folder, found: Found, taken: Taken, strangers: Sequence
         kind = file.kind
         if file.entry in read or (file.is_hidden and kind is not Kind.STUB) or not _is_near(file):
             continue
-        is_known = _MILD.match(file.base) or _is_mentioned(file, said) or _is_the_courses(file)
+        shown = kind in (Kind.PICTURE, Kind.DOCUMENT) and bool(found.wanting)  # an answer that only points to it
+        is_known = _MILD.match(file.base) or (_is_mentioned(file, said) and not shown) or _is_the_courses(file)
         is_needed = kind not in (Kind.LOG, Kind.DATA) and not is_known
-        if is_needed and file.name not in found.used and not (is_whole and kind not in ALWAYS):
+        lacks_nothing = is_whole or (kind is Kind.CODE and has_code)
+        if is_needed and file.name not in found.used and not (lacks_nothing and kind not in ALWAYS):
             needed.setdefault(kind, []).append(file)
         else:
             mild.append(file)
     for kind, files in sorted(needed.items(), key=lambda each: each[0].name):
         yield Note("refused", _told(kind, files))
     if mild:
-        how = "may be read by code" if all(file.base in taken.files for file in mild) else "not read"
+        how = "may be read by code" if all(_is_in(file, taken.files) for file in mild) else "not read"
         yield Note("repaired", f"{_counted(mild)} beside the notebooks, {how} ({named(mild)})")
     if not taken.notebooks:
         yield from _of_nothing(folder, needed, mild)
+
+
+def _is_in(file: File, paths: Mapping[str, bytes]) -> bool:
+    path = "/".join((*file.place, file.base))
+    return any(path == each or path.endswith(f"/{each}") for each in paths)
 
 
 def _told(kind: Kind, files: list[File]) -> str:

@@ -89,6 +89,7 @@ class Elsewhere:
         self._texts = texts
         self._cells: dict[str, list[Cell]] = {name: list(version.cells) for name, version in best.items()}
         self._changed: set[str] = set()
+        self._code_names = {n for version in best.values() for cell in version.released.cells for n in cell.targets}
 
     def fill(self, blank: Sequence[Wanting]) -> Found:
         for each in blank:
@@ -121,6 +122,8 @@ class Elsewhere:
         texts = list(dict.fromkeys(without(code.text, others) for code in whole))
         if len(texts) == 1:
             return self._take(each, replace(whole[0], text=texts[0]))
+        if not elsewhere:
+            elsewhere = [text for text in self._texts.text if any(name in text.text for name in names)]
         if elsewhere:
             self._flag(each, [replace(code, text=plain(code.text)) for code in elsewhere])
         return False
@@ -141,6 +144,8 @@ class Elsewhere:
         return False
 
     def _may_be(self, text: Loose, each: Wanting) -> bool:
+        if any(name in text.text for name in self._code_names):
+            return False  # it is about an exercise in code
         if text.is_comment:
             return len(text.text) >= MIN_COMMENT
         return text.name != each.released.name and len(text.text) >= MIN_WEAK and not text.is_extra

@@ -113,6 +113,14 @@ def defines(source: str, names: frozenset[str]) -> bool:
     return bool(names) and all(name in source for name in names) and names <= defined(source)
 
 
+def builds_on(source: str, names: frozenset[str]) -> bool:
+    """Whether it takes one of these names to make another of it, as a wrapper does: ``plan = logged(plan)``."""
+    definitions = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+    trees = [each.tree for each in statements(source) if not isinstance(each.tree, definitions)]
+    read = {n.id for tree in trees for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
+    return bool(read & names)
+
+
 def same_code(one: str, other: str) -> bool:
     """Whether the two differ in comments and layout at most."""
     trees = _parse(plain(one)), _parse(plain(other))

@@ -70,7 +70,8 @@ class Transplant:
         if is_lost and not defines(answer.text, cell.targets) and (why := broken(answer.text)):
             self._note("flagged", cell, f"{cell.name} is no whole Python: {why}: a person has to look", answer.text)
         if not answer.indexes:
-            self._note("edited", cell, f"the cell {cell.name} is gone and counts as blank", cell.source)
+            what = "holds no text" if self._pairing.claims[cell.grade_id] else "is gone"
+            self._note("edited", cell, f"the cell {cell.name} {what} and counts as blank", cell.source)
 
     def _left_over(self, cell: ReleasedCell) -> list[int]:
         """Own cells with the answer's id or labels, and pieces of its code."""

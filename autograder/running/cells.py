@@ -131,6 +131,7 @@ class _Run:
         if exercise.answer is not None:
             self._cell(exercise.answer, exercise.answer.grade_id, EXERCISE_SECONDS)
         clock = f"tests {exercise.tests[0][1].grade_id}" if exercise.tests else ""
+        cut_off = len(self._student.cut_off)
         outputs, faults = self._tests(exercise, clock)
         for more in (self._answer_again, self._below):
             is_slow = self._used[clock] > EXERCISE_SECONDS / 2 or self._is_over(clock, EXERCISE_SECONDS)
@@ -139,8 +140,16 @@ class _Run:
             outputs, faults = self._once_more(exercise, more(exercise, later), outputs, faults)
         if _points(exercise, outputs) < _most(exercise):
             self._lost.append(exercise)
+            self._tell_of_cut_off(exercise, self._student.cut_off[cut_off:])
         self._executed.outputs |= self._of_answer(exercise.answer) | outputs
         self._executed.faults += faults
+
+    def _tell_of_cut_off(self, exercise: Exercise, why: list[str]) -> None:
+        """Right code that is slow, or large, loses points as wrong code does: only a person can tell."""
+        if why and exercise.answer is not None:
+            cell = exercise.answer.grade_id
+            told = f"{cell} lost points where a call gave no answer ({why[0]}): a person has to look"
+            self._notes.append(Note("flagged", told, cell=cell))
 
     def _of_answer(self, answer: Code | None) -> Outputs:
         if answer is None:
@@ -153,6 +162,7 @@ class _Run:
         faults: list[str] = []
         for own, test in exercise.tests:
             self._own(own)
+            self._retry_missing(exercise.answer)
             with self._time(clock, EXERCISE_SECONDS):
                 lacks = self._lacks(exercise.answer)
                 if lacks:
@@ -213,13 +223,17 @@ class _Run:
         if not below:
             return ""
         self._own(below)
+        self._retry_missing()
+        return "the student's own code below them"
+
+    def _retry_missing(self, only: Code | None = None) -> None:
+        """What lacked a name before, now that more has run: all of it, or what stands in this cell."""
         before, self._stopped = self._stopped, []
         for each in before:
-            if each.is_missing_name:
+            if each.is_missing_name and only in (None, each.cell):
                 self._statement(each.fresh(), "again", OWN_SECONDS)
             else:
                 self._stopped.append(each)
-        return "the student's own code below them"
 
 
 def _points(exercise: Exercise, outputs: Outputs) -> float:

@@ -87,6 +87,8 @@ class Student:
         self._rerun = 0.0
         self._process: Process | None = None
         self.seen: list[Seen] = []
+        self.cut_off: list[str] = []
+        """Why calls gave no answer."""
 
     def __enter__(self) -> Student:
         return self
@@ -129,6 +131,7 @@ class Student:
                 return outcome.read_reply(reply, len(args))
         except NoAnswer as error:
             self._stop()
+            self.cut_off.append(str(error))
             return Outcome(None, args, _raised(error), "")
 
     def look(self, name: str) -> tuple[str, Any]:

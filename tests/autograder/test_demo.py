@@ -35,6 +35,7 @@ OPEN = {
     "deep-folders": "lie too deep",
     "ends-the-process": "ended its process with exit status 0",
     "looks-at-others": "tried while it ran: glob.glob ../../*/lesson-2/*.ipynb",
+    "never-ends-zh": "a call gave no answer",
     "script-in-the-answer": "pictures that can't be shown here",
     "spaces-in-an-answer": "only the first were read",
     "truncated": "broken off or damaged",

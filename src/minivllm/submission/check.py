@@ -133,7 +133,7 @@ def read_notebook(data: bytes) -> dict[str, Any]:
     """
     hand_in = "hand in the .ipynb file itself (JupyterLab: File > Download; Colab: File > Download > Download .ipynb)"
     try:
-        notebook = json.loads(data.decode("utf-8"))
+        notebook = json.loads(data.decode("utf-8-sig"))
     except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
         raise SubmissionError(f"the file is not JSON in UTF-8 ({error}), so it is no notebook; {hand_in}") from None
     if not isinstance(notebook, dict) or not isinstance(notebook.get("nbformat"), int):

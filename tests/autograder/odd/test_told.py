@@ -14,7 +14,20 @@ from autograder.running.beside import MAX_BYTES, MAX_FILES, kept
 from autograder.running.cells import NO_FILES, Executed
 from autograder.running.pipe import Process
 from tests.autograder.classroom import NOTEBOOK
-from tests.autograder.intake.solved import FULL, PLANNER, Notebook, executed, insert, of, points_of, solved, taken
+from tests.autograder.intake.solved import (
+    FULL,
+    PLANNER,
+    Notebook,
+    executed,
+    insert,
+    new,
+    of,
+    place,
+    points_of,
+    released,
+    solved,
+    taken,
+)
 from tests.autograder.odd.cases import PLAN, SMALLER
 
 pytestmark = pytest.mark.requires_debian("bubblewrap")
@@ -220,3 +233,27 @@ def test_the_metadata_of_the_rebuilt_notebook_is_no_way_around(tmp_path: Path) -
         cell["metadata"]["minivllm"] = {"own": "unified_token_plan = None", "cell": "x" * 9999}
     rebuilt: NotebookNode = taken(tmp_path, notebook).notebooks[NOTEBOOK]
     assert not any("minivllm" in cell.metadata for cell in rebuilt.cells)
+
+
+def test_right_code_that_is_slow_waits_for_a_person_where_it_loses_points(tmp_path: Path) -> None:
+    slow = PLANNER.replace("    plan = {}", "    import time; time.sleep(2.5)\n    plan = {}")
+    ran, notes = run(with_answer(slow), tmp_path)
+    assert points_of(ran) != FULL
+    assert "unified_token_plan lost points where a call gave no answer" in flagged(notes)
+
+
+def test_a_planner_of_another_name_is_taken_through_its_alias(tmp_path: Path) -> None:
+    """The answer's cell is as it was released; two cells of the student's own stand below it."""
+    notebook = with_answer(of(released(), PLAN)["source"])
+    for source in ("unified_token_plan = my_plan", PLANNER.replace("unified_token_plan", "my_plan")):
+        notebook["cells"].insert(place(notebook, PLAN) + 1, new(source))
+    ran, _ = run(notebook, tmp_path)
+    assert points_of(ran) == FULL
+
+
+def test_a_wrapper_of_the_answer_is_no_second_answer(tmp_path: Path) -> None:
+    notebook = solved()
+    wrapper = "def logged(f):\n    return lambda *given: f(*given)\n\nunified_token_plan = logged(unified_token_plan)"
+    notebook["cells"].insert(place(notebook, PLAN) + 1, new(wrapper))
+    ran, notes = run(notebook, tmp_path)
+    assert points_of(ran) == FULL and not flagged(notes)
