@@ -18,7 +18,7 @@ def told(source: str) -> list[tuple[str, int]]:
 
 LOOKS = [
     ("import glob\nglob.glob('../*/*.ipynb')", 2, "other folders"),
-    ("from glob import glob\nfor f in glob('/home/*/**'):\n    print(f)", 2, "other folders"),
+    ("from glob import glob\nfor f in glob('/mnt/*/**'):\n    print(f)", 2, "other folders"),
     ("import os\nroot = '..'\nfor at in os.walk(root):\n    print(at)", 3, "other folders"),
     ("import os\nos.listdir('/')", 2, "other folders"),
     ("import os\nos.listdir('/home')", 2, "other folders"),

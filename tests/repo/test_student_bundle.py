@@ -46,7 +46,7 @@ def secrets() -> dict[str, str]:
         for match in SECRET_REGION.finditer(text):
             found |= dict.fromkeys(telling_lines(match.group(2), shortest=20), path.name)
     # Shorter lines of the reference are plumbing that any module may have.
-    for path in sorted((ROOT / "autograder" / "reference").rglob("*.py")):
+    for path in sorted((ROOT / "autograder" / "judging" / "reference").rglob("*.py")):
         found |= dict.fromkeys(
             telling_lines(path.read_text(encoding="utf-8"), shortest=40), path.relative_to(ROOT).as_posix()
         )

@@ -270,7 +270,7 @@ def test_large_outputs_are_told_with_the_largest_cell(good: Any, tmp_path: Path)
         (b"", "not JSON in UTF-8"),
         (b"# In[1]:\nprint(1)\n", "not JSON in UTF-8"),
         (b"\xff\xfe{\x00}\x00", "not JSON in UTF-8"),
-        (b"\xef\xbb\xbf{}", "not JSON in UTF-8"),
+        (b"\xef\xbb\xbf{}", "no notebook"),
         (b"[" * 100_000, "not JSON in UTF-8"),
         (b"[]", "JSON, but no notebook"),
         (b'{"nbformat": "4"}', "JSON, but no notebook"),

@@ -32,8 +32,8 @@ def test_an_address_is_shown_without_its_password(address: str) -> None:
 def test_what_is_no_secret_is_shown() -> None:
     assert shown(ADDRESSES[0]) == "postgresql://ta:***@db.example:5432/grades"
     assert shown(ADDRESSES[2]) == "postgresql://db.example/grades?password=***&user=ta"
-    assert shown("sqlite:////home/class/gradebook.db") == "/home/class/gradebook.db"
-    assert file_of("sqlite:////home/class/gradebook.db") == Path("/home/class/gradebook.db")
+    assert shown("sqlite:////srv/class/gradebook.db") == "/srv/class/gradebook.db"
+    assert file_of("sqlite:////srv/class/gradebook.db") == Path("/srv/class/gradebook.db")
 
 
 @pytest.mark.parametrize("address", ADDRESSES)
