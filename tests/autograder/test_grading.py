@@ -22,6 +22,7 @@ from autograder.classroom.classroom import ClassroomError, grade_class
 from autograder.classroom.workers import Workers
 from autograder.intake.intake import Taken
 from autograder.paths import CLONE
+from autograder.release.publish import enter_gradebook
 from tests.autograder.classroom import LESSON, NOTEBOOK, cell
 from tests.autograder.hostile.cases import FULL
 from tests.autograder.room import Room
@@ -123,16 +124,21 @@ def test_an_interrupted_run_is_taken_up_where_it_stopped(room: Room) -> None:
     assert [row.points for row in again.values()] == [4, 4, 4, 4]
 
 
-def test_a_new_version_of_the_tests_grades_everything_again(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_new_version_of_the_tests_is_released_first_and_grades_everything_again(room: Room) -> None:
     room.hand_in("a", room.solved())
     room.grade()
     path = room.classroom.sources / f"{NOTEBOOK}.ipynb"
     before = path.read_text(encoding="utf-8")
     try:
         path.write_text(before.replace("keep the four keys", "keep all four keys"), encoding="utf-8")
+        with pytest.raises(ClassroomError, match="release"):
+            room.classroom.check_release()
+        enter_gradebook(room.config, LESSON)
+        room.classroom.check_release()
         assert not room.grade()["a"].unchanged
     finally:
         path.write_text(before, encoding="utf-8")
+        enter_gradebook(room.config, LESSON)
 
 
 def test_a_graded_notebook_that_is_gone_is_made_anew(room: Room) -> None:
