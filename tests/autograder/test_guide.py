@@ -75,8 +75,8 @@ def test_both_guides_name_the_same_commands() -> None:
 
 
 def test_the_commands_of_the_guide_do_what_they_are_said_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("MINIVLLM_CLASSROOM", raising=False)
     root = tmp_path / "class"
+    monkeypatch.setenv("MINIVLLM_CLASSROOM", str(root))  # as `create` does, and back again after the test
     root.mkdir()
     room = create(root, {"ada": {"edition": "en"}, "a-link": {"edition": "zh", "damage": "link"}})
     planner = tmp_path / "FILE.py"
