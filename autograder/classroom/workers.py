@@ -91,7 +91,6 @@ def _started(task: Task) -> _Job:
 
 
 def _row(job: _Job, late: bool) -> Row:
-    job.read()
     if job.process.exitcode == 0 and job.reply:
         return Row.of_bytes(job.reply)
     told = f"took longer than {SUBMISSION_SECONDS:g} s" if late else f"ended with exit code {job.process.exitcode}"
@@ -102,3 +101,5 @@ def _row(job: _Job, late: bool) -> Row:
 def _end(job: _Job) -> None:
     job.process.kill()
     job.process.join()
+    job.read()
+    job.replies.close()

@@ -51,9 +51,9 @@ def run_try(*arguments: str) -> subprocess.CompletedProcess[str]:
         ("os._exit(0)\n", "ended its process with exit status 0"),
         ("os.kill(os.getpid(), signal.SIGSEGV)\n", "ended by SIGSEGV"),
         ("os.kill(os.getpid(), signal.SIGKILL)\n", "ended by SIGKILL"),
-        ("os.closerange(3, 64)\n", "gave no answer"),
+        ("os.closerange(3, 1024)\n", "gave no answer"),
         (
-            "for fd in range(3, 64):\n    try: os.write(fd, b'1.0\\n' * 9)\n    except OSError: pass\n",
+            "for fd in range(3, 1024):\n    try: os.write(fd, b'1.0\\n' * 9)\n    except OSError: pass\n",
             "wrote into the pipe",
         ),
         ("sys.exit(0)\n", "SystemExit"),
@@ -301,7 +301,9 @@ FORGED_REPLIES = (
 
 @pytest.mark.parametrize("reply", FORGED_REPLIES, ids=range(len(FORGED_REPLIES)))
 def test_a_forged_reply_costs_only_the_file_that_writes_it(tmp_path: Path, reply: str) -> None:
-    does = f"for fd in range(3, 64):\n    try: os.write(fd, {(reply + chr(10)).encode()!r})\n    except OSError: pass\n"
+    does = (
+        f"for fd in range(3, 1024):\n    try: os.write(fd, {(reply + chr(10)).encode()!r})\n    except OSError: pass\n"
+    )
     report = grade_file("unified_token_plan", file_of(tmp_path, answer_that_first(does)))
     assert report.points == 0
     assert "that is their fault" not in " ".join(report.messages)
@@ -309,7 +311,7 @@ def test_a_forged_reply_costs_only_the_file_that_writes_it(tmp_path: Path, reply
 
 def test_replies_forged_in_advance_do_not_make_the_tests_wait(tmp_path: Path) -> None:
     valid = '{"value": null, "args_after": [1, 2], "error": null, "stderr": ""}\n'
-    does = f"for fd in range(3, 64):\n    try: os.write(fd, {valid.encode()!r} * 500)\n    except OSError: pass\nwhile True: pass\n"
+    does = f"for fd in range(3, 1024):\n    try: os.write(fd, {valid.encode()!r} * 500)\n    except OSError: pass\nwhile True: pass\n"
     started = time.monotonic()
     report = grade_file("unified_token_plan", file_of(tmp_path, answer_that_first(does)))
     assert report.points == 0 and time.monotonic() - started < 15
