@@ -75,7 +75,7 @@ def test_without_a_sandbox_grading_refuses_and_names_the_remedy(room: Room, tmp_
 
 def test_a_gradebook_without_the_lesson_is_named_with_the_remedy(tmp_path: Path) -> None:
     told = refused("grade", place=tmp_path)
-    assert f"the gradebook {tmp_path / 'gradebook.db'} has no {LESSON}: run `python -m autograder release en`" in told
+    assert f"there is no gradebook {tmp_path / 'gradebook.db'}: run `python -m autograder release en`" in told
 
 
 @pytest.fixture

@@ -134,7 +134,9 @@ def test_many_files_of_a_kind_are_one_note(tmp_path: Path) -> None:
 def test_code_beside_matters_to_a_person_only_where_an_answer_is_missing(tmp_path: Path) -> None:
     whole = take(tmp_path / "a", lesson() | {"sketch.py": b"x = 1\n"})
     assert not needs(whole) and any("sketch.py" in note.text for note in whole.notes)
-    half = take(tmp_path / "b", lesson(blank=("q2_answer",)) | {"sketch.py": b"x = 1\n"})
+    prose = take(tmp_path / "b", lesson(blank=("q2_answer",)) | {"sketch.py": b"x = 1\n"})
+    assert not any("sketch.py" in note.text for note in needs(prose))
+    half = take(tmp_path / "c", lesson(blank=("source_mapping",)) | {"sketch.py": b"x = 1\n"})
     assert any("sketch.py" in note.text for note in needs(half))
 
 
