@@ -16,7 +16,7 @@ from sqlalchemy.orm import Session
 
 from autograder.classroom.classroom import Classroom
 from autograder.commands import Lesson, plainly
-from autograder.gradebook.tables import State
+from autograder.gradebook.tables import state_of
 from minivllm.cli import UsageError
 
 Student = Annotated[str, typer.Option("--student", metavar="NAME", help="only this one")]
@@ -95,7 +95,7 @@ def settle(
 def _check(room: Classroom, session: Session, student: str) -> None:
     """Raises ClassroomError or UsageError where lesson or student are not known."""
     room.check_lesson(session)
-    known = session.get(State, (room.lesson, student)) or session.get(nbgrader.Student, student)
+    known = state_of(session, room.lesson, student) or session.get(nbgrader.Student, student)
     if student and known is None:
         raise UsageError(f"--student {student}: the gradebook knows nobody of that name; check it")
 

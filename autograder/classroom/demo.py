@@ -54,6 +54,7 @@ def hand_in(
     damage: str = "",
 ) -> None:
     folder.mkdir(parents=True)
+    said = {**OWN_WORDS[edition], **(answers or {})}
     for name in GRADED:
         notebook = answered(name, edition)
         for cell in notebook.cells:
@@ -63,7 +64,6 @@ def hand_in(
                 if old not in cell.source:
                     raise ValueError(f"the answer {grade_id} holds no {old!r}: correct demo.yaml")
                 cell.source = cell.source.replace(old, new)
-            said = {**OWN_WORDS[edition], **(answers or {})}
             if said.get(grade_id, AS_RELEASED) != AS_RELEASED:
                 cell.source = said[grade_id]
         leave_blank(notebook, name, edition, {n for n, text in (answers or {}).items() if text == AS_RELEASED})

@@ -18,9 +18,9 @@ from sqlalchemy import select
 from sqlalchemy.exc import DatabaseError
 
 from autograder.classroom import submission
-from autograder.gradebook.entry import Book, enter, state_of
+from autograder.gradebook.entry import Book, enter
 from autograder.gradebook.graded import Digests
-from autograder.gradebook.tables import reading
+from autograder.gradebook.tables import reading, state_of
 from autograder.intake.folder import digest
 from autograder.intake.notes import Note
 from autograder.running.sandbox import sandbox

@@ -28,7 +28,7 @@ from sqlalchemy import event, inspect, select
 from sqlalchemy.orm import Session
 from tornado.web import HTTPError
 
-from autograder.gradebook.tables import Base, Decision, State, now
+from autograder.gradebook.tables import Base, Decision, now, state_of
 from autograder.judging.suggestions import FINDINGS
 
 CHAIN = re.compile(r"\bchain\s*[:：]\s*(0\.5|0|1)", flags=re.IGNORECASE)
@@ -136,7 +136,7 @@ def _check(row: Grade | Comment) -> None:
     points = _points(row)
     if row.manual_score is None and float(row.extra_credit or 0) != 0 and _is_read(row):
         raise PointsRefused(f"{cell}: extra credit alone is no decision: type the points, 0 to {most:g}")
-    if points is not None and not 0 <= points <= most and not (most == 0 and points == 0):
+    if points is not None and not 0 <= points <= most:
         told = " with the extra credit" if row.extra_credit else ""
         raise PointsRefused(f"{cell}: {points:g} points{told} are not within 0 and {most:g}: type others")
     if row.manual_score is None and _is_read(row):
@@ -177,7 +177,7 @@ def _decision(session: Session, submitted: Any, cell: str, who: str) -> Decision
     lesson, student, notebook = submitted.assignment.name, submitted.student.id, submitted.name
     grade = next((row for row in submitted.grades if row.cell.name == cell), None)
     comment = next((row.manual_comment for row in submitted.comments if row.cell.name == cell), None) or ""
-    state = session.get(State, (lesson, student))
+    state = state_of(session, lesson, student)
     points = _points(grade) if grade is not None else None
     made = Decision(at=now(), who=who, lesson=lesson, student=student, notebook=notebook, cell=cell, comment=comment)
     made.text = (state.cell(notebook, cell).get("text") if state else None) or ""
@@ -214,16 +214,15 @@ def _chain(points: float, comment: str, suggested: dict[str, Any], before: Decis
     return 0.5 if points > 0.5 else 0.0
 
 
-def adopt(session: Session, lesson: str) -> int:
-    """Take up points that somebody wrote past `listen`, if a cell can have them. Returns how many."""
-    taken = 0
-    decided: dict[str, Decided] = {}
+def adopt(session: Session, lesson: str) -> None:
+    """Take up points that somebody wrote past `listen`, if a cell can have them."""
+    made = by_student(session, lesson)
     for grade in session.scalars(select(Grade).where(Grade.manual_score.is_not(None))):
         if grade.assignment.name != lesson:
             continue
         student = grade.notebook.student.id
-        known = decided.setdefault(student, Decided.of(session, lesson, student))
-        state = session.get(State, (lesson, student))
+        known = Decided(tuple(made.get(student, ())))
+        state = state_of(session, lesson, student)
         text = (state.cell(grade.notebook.name, grade.cell.name).get("text") if state else None) or ""
         counts = known.about(grade.notebook.name, grade.cell.name, text)
         points = _points(grade)
@@ -233,8 +232,6 @@ def adopt(session: Session, lesson: str) -> int:
             with session.no_autoflush:
                 session.add(_decision(session, grade.notebook, grade.cell.name, UNKNOWN))
             grade.needs_manual_grade = False
-            taken += 1
-    return taken
 
 
 def take_up(session: Session, submission: Any) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,9 @@ from traitlets.config import Config
 
 from autograder.gradebook.decisions import Decided, take_up
 from autograder.gradebook.graded import Digests, Graded, GradedCell
-from autograder.gradebook.tables import Decision, State, now, transaction
+from autograder.gradebook.tables import Decision, State, now, state_of, transaction
 from autograder.intake.notes import Note
+from autograder.swap import in_force
 
 BLANK = "No response."
 """nbgrader's comment on an answer that was left as it was released."""
@@ -44,23 +46,18 @@ class Book:
         return Path(self.config.CourseDirectory.autograded_directory) / student / self.lesson
 
 
-def state_of(session: Session, lesson: str, student: str) -> State | None:
-    return session.get(State, (lesson, student))
-
-
 def enter(book: Book, student: str, graded: Graded) -> None:
     """Everything that came of it, in one transaction. Raises sqlalchemy's DatabaseError or OSError: nothing changed."""
     folder = book.autograded(student)
-    with _aside(folder) as new, transaction(book.db_url, book.course_id) as session:
-        if not graded.failed:
-            _write(new, graded)
+    with _aside(folder) as new, ExitStack() as until_committed, transaction(book.db_url, book.course_id) as session:
         rows = _Rows(session, book, student, graded)
         if not graded.failed or rows.submission is not None:
             rows.write()  # no points for what can't be graded; what people decided comes back with its text
         _keep(session, book.lesson, student, graded)
         session.flush()
         if not graded.failed:
-            _swap(new, folder)
+            _write(new, graded)
+            until_committed.enter_context(in_force([(new, folder)]))
 
 
 def fail(book: Book, student: str, digests: Digests, reason: str) -> None:
@@ -73,11 +70,11 @@ def fail(book: Book, student: str, digests: Digests, reason: str) -> None:
 
 def _keep(session: Session, lesson: str, student: str, graded: Graded) -> None:
     state = state_of(session, lesson, student) or State(lesson=lesson, student=student, notebooks={}, notes=[])
-    graded.notes += _of_lost(state, graded)
+    notes = [*graded.notes, *_of_lost(state, graded)]
     state.files, state.release, state.grader = graded.digests.files, graded.digests.release, graded.digests.grader
     state.edition, state.failed, state.seconds, state.at = graded.edition, graded.failed, graded.seconds, now()
     state.notebooks = {name: notebook.kept for name, notebook in graded.notebooks.items()}
-    state.notes = [asdict(note) for note in graded.notes]
+    state.notes = [asdict(note) for note in notes]
     session.add(state)
 
 
@@ -89,28 +86,21 @@ def _of_lost(state: State, graded: Graded) -> list[Note]:
     return [Note("flagged", f"{name}.ipynb {told}", notebook=name) for name in lost]
 
 
-class _aside:
+@contextmanager
+def _aside(folder: Path) -> Iterator[Path]:
     """A folder beside `folder` for what is to take its place; what a killed process left of it is removed."""
-
-    def __init__(self, folder: Path) -> None:
-        self._new, self._old = (folder.with_name(f".{folder.name}.{end}") for end in ("new", "old"))
-
-    def __enter__(self) -> Path:
-        self.__exit__()
-        self._new.mkdir(parents=True)
-        return self._new
-
-    def __exit__(self, *exc: object) -> None:
-        for path in (self._new, self._old):
-            if path.exists():
-                shutil.rmtree(path)
+    new = folder.with_name(f".{folder.name}.new")
+    _remove(new)
+    new.mkdir(parents=True)
+    try:
+        yield new
+    finally:
+        _remove(new)
 
 
-def _swap(new: Path, folder: Path) -> None:
-    """Before the commit: a crash between the two leaves a state of other files, and these are graded again."""
-    if folder.exists():
-        folder.rename(folder.with_name(f".{folder.name}.old"))
-    new.rename(folder)
+def _remove(new: Path) -> None:
+    for path in new.parent.glob(f"{new.name}*"):  # and what it took the place of
+        shutil.rmtree(path)
 
 
 def _write(folder: Path, graded: Graded) -> None:

@@ -60,6 +60,10 @@ class State(Base):
         return found
 
 
+def state_of(session: Session, lesson: str, student: str) -> State | None:
+    return session.get(State, (lesson, student))
+
+
 class Decision(Base):
     """What a person said of one cell: the whole of it, whatever part they changed.
 

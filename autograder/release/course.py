@@ -26,7 +26,7 @@ from traitlets.config import Config
 
 from autograder.paths import COURSE, EDITIONS, SOLUTIONS, SOURCES
 from autograder.release.stubs import ClearSolutionsWithStubs
-from autograder.release.swap import aside, in_force
+from autograder.swap import aside, in_force
 from minivllm.engine.interrupts import hold_interrupts
 from minivllm.submission.check import record as record_text
 

@@ -21,7 +21,7 @@ from traitlets.config import Config
 from autograder.gradebook.lesson import LessonError, enter_lesson, entering, release_digest
 from autograder.paths import COURSE, MASTER_EDITION, SOLUTIONS, SOURCES
 from autograder.release.course import CourseError, built, reason_of
-from autograder.release.swap import in_force
+from autograder.swap import in_force
 from minivllm.engine.interrupts import hold_interrupts
 from minivllm.submission.check import RECORD
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import shutil
@@ -15,6 +16,8 @@ from typing import Any
 import nbformat.v4
 import pytest
 import typer
+from sqlalchemy import event
+from sqlalchemy.orm import Session
 
 from autograder import cli
 from autograder.classroom import classroom, submission, worker, workers
@@ -305,3 +308,27 @@ def test_the_released_notebook_ends_in_a_row_of_zeros(room: Room) -> None:
     row = room.grade()["a"]
     assert (row.points, row.unread, row.reason) == (0, False, "")
     assert cell(room.released(), "unified_token_plan").source.count("______") == 2
+
+
+def test_a_commit_that_fails_leaves_the_graded_notebook_as_it_was(room: Room) -> None:
+    """The formgrader must not show a text that the points beside it are not about."""
+
+    def full(session: Session) -> None:
+        failed.append(session)
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    failed: list[Session] = []
+    room.hand_in("a", room.solved(q1_answer="The first text."))
+    [task] = room.classroom.tasks({"a": room.folder("a")})
+    assert not worker.row_of(task).reason
+    room.hand_in("a", room.solved(q1_answer="The second text."))
+    event.listen(Session, "before_commit", full)
+    try:
+        assert "No space left on device" in worker.row_of(task).reason and failed
+    finally:
+        event.remove(Session, "before_commit", full)
+    place = room.classroom.book.autograded("a")
+    assert "The first text." in (place / f"{NOTEBOOK}.ipynb").read_text(encoding="utf-8")
+    assert [path.name for path in place.parent.iterdir()] == [LESSON]
+    assert not worker.row_of(task).reason
+    assert "The second text." in (place / f"{NOTEBOOK}.ipynb").read_text(encoding="utf-8")

@@ -38,7 +38,7 @@ LESSON: Layers = (
 AUTOGRADER: Layers = (
     (".",),
     ("paths",),
-    ("config", "disk"),
+    ("config", "disk", "swap"),
     ("intake",),
     ("running",),
     ("judging",),

@@ -20,8 +20,9 @@ from sqlalchemy import event
 from sqlalchemy.engine import Engine
 from sqlalchemy.exc import OperationalError
 
+from autograder import swap
 from autograder.release import course as courses
-from autograder.release import publish, swap
+from autograder.release import publish
 from autograder.release.course import CourseError, build
 from tests.autograder.release.course import Course
 

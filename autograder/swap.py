@@ -1,7 +1,7 @@
 """What was built aside takes its place by rename, all of it or nothing.
 
-A rename can't fill up a disk or be half done. Between two of them a kill leaves a mixture, which no gradebook has as
-released (`autograder.gradebook.lesson.fault_of_release`), so nothing is graded against it.
+A rename can't fill up a disk or be half done. Between two of them a kill leaves a mixture. Of a release, no gradebook
+has it (`autograder.gradebook.lesson.fault_of_release`), so nothing is graded with it; a submission is graded again.
 """
 
 from __future__ import annotations
