@@ -73,7 +73,6 @@ def report(
 ) -> None:
     """Write the class on one page, the registrar's table and every student's feedback, and print the table."""
     from autograder.classroom.classroom import Classroom
-    from autograder.release.course import CourseError
     from autograder.release.feedback_exchange import LINKS, hand_out
     from autograder.reports import report as pages
 
@@ -86,7 +85,7 @@ def report(
         raise UsageError(f"--without {unknown[0]}: neither {room.submitted} nor the gradebook has it; check the name")
     for verdict in found:
         verdict.left_open = verdict.student in (without or ())
-    open_ends = pages.open_ends(found, without or ())
+    open_ends = pages.open_ends(found)
     if final and open_ends:
         raise UsageError(
             f"{len(open_ends)} of {len(found)} students are ungraded, or something about them is unread or open, so "
@@ -103,10 +102,7 @@ def report(
         pages.show(pages.write(room, found, out, base), out)
         if not exchange:
             return
-        try:
-            folder, left_out = hand_out(room.config, lesson, pages.feedback_of(found, out))
-        except CourseError as error:
-            raise UsageError(str(error)) from None
+        folder, left_out = hand_out(room.config, lesson, pages.feedback_of(found, out))
     print(f"feedback for `nbgrader fetch_feedback {lesson}`: {folder}")
     if left_out:
         print(_named("handed in without the exchange, so their pages have to go another way", left_out))

@@ -7,7 +7,7 @@ import os
 import statistics
 import sys
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -149,12 +149,12 @@ def _review(verdict: Verdict, part: Part) -> Review:
     return Review(verdict.student, part, suggested.points, suggested.confidence, note)
 
 
-def open_ends(verdicts: Iterable[Verdict], without: Collection[str] = ()) -> list[str]:
-    """Who handed something in of which the points are not final, and why. Not asked about the students in `without`."""
+def open_ends(verdicts: Iterable[Verdict]) -> list[str]:
+    """Who handed something in of which the points are not final, and why. Not asked about whom it leaves open."""
     faults = {
         verdict.student: verdict.fault if verdict.fault != NOTHING and verdict.fault else "; ".join(verdict.open_ends)
         for verdict in verdicts
-        if verdict.student not in without
+        if not verdict.left_open
     }
     return [f"{student} ({fault})" for student, fault in faults.items() if fault]
 

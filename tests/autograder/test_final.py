@@ -13,7 +13,7 @@ from typing import Any
 import nbformat.v4
 import pytest
 from nbgrader.apps import NbGraderAPI
-from sqlalchemy import delete
+from sqlalchemy import delete, select
 
 from autograder import commands, trail
 from autograder.classroom import classroom
@@ -57,6 +57,32 @@ def final(room: Room, tmp_path: Path) -> dict[str, dict[str, str]]:
 def table(tmp_path: Path) -> dict[str, dict[str, str]]:
     with (tmp_path / "out" / "grades.csv").open(encoding="utf-8-sig", newline="") as file:
         return {row["student"]: row for row in csv.DictReader(file)}
+
+
+def test_a_notebook_that_was_graded_and_is_gone_is_asked_about_until_somebody_settles_it(
+    room: Room, tmp_path: Path
+) -> None:
+    room.grade()
+    read_all(room)
+    with transaction(room.classroom.book.db_url) as session:
+        [state] = session.scalars(select(State))
+        state.notebooks = {**state.notebooks, "2-prefix-match": {"cells": {}, "suggestions": {}}}
+    for _ in range(2):  # it is not forgotten when it is graded once more
+        room.grade(force=True)
+        [note] = verdict(room, "good").open_notes
+        assert note.text.startswith("2-prefix-match: 2-prefix-match.ipynb was handed in before and is not there")
+        with pytest.raises(UsageError, match=f"open note {note.id}"):
+            final(room, tmp_path)
+    trail.settle([note.id], "handed in on paper", LESSON)
+    assert final(room, tmp_path)["good"]["final"] == "yes"
+
+
+@pytest.mark.parametrize("command", [trail.notes, trail.decisions])
+def test_a_misspelt_lesson_or_student_is_named(room: Room, command: Callable[..., None]) -> None:
+    with pytest.raises(UsageError, match=r"has no lesson-9: run"):
+        command("lesson-9")
+    with pytest.raises(UsageError, match="--student goood: the gradebook knows nobody of that name"):
+        command(LESSON, student="goood")
 
 
 # --- last term ------------------------------------------------------------------------------------------------------

@@ -209,7 +209,29 @@ def test_final_points_ask_for_everybody_who_handed_in_unless_left_out() -> None:
     told = open_ends([verdict(), nothing, failed, unread, changed])
     assert told[:2] == ["bob (an archive)", "cy (unread: q1)"]
     assert len(told) == 3 and told[2].startswith("dan (the files, tests or rubrics changed")
-    assert open_ends([failed, unread, changed], without=["bob", "dan"]) == ["cy (unread: q1)"]
+    failed.left_open = changed.left_open = True
+    assert open_ends([failed, unread, changed]) == ["cy (unread: q1)"]
+
+
+def test_a_row_that_is_left_open_is_not_final_whatever_else_holds(tmp_path: Path) -> None:
+    found = replace(verdict(), left_open=True)
+    assert verdict().final and not found.final
+    write_csv(tmp_path / "grades.csv", [found])
+    with (tmp_path / "grades.csv").open(encoding="utf-8-sig", newline="") as file:
+        assert [row["final"] for row in csv.DictReader(file)] == ["no"]
+
+
+@pytest.mark.parametrize(("edition", "state"), [("en", "left blank"), ("zh", "未作答")])
+def test_feedback_calls_no_test_the_judge_of_a_question_left_blank(edition: str, state: str) -> None:
+    found = replace(verdict(q2_answer=Cell(0, 2, blank=True)), edition=edition)
+    assert found.final and f">{state}</td>" in page_of(found, LESSON)
+
+
+def test_feedback_says_nothing_twice() -> None:
+    why = "line 1 (def plan) is no Python"
+    found = verdict(plan_boundaries=Cell(0, 1, False))
+    found.told = {"unified_token_plan": [why], "plan_boundaries": [f"the planner is not there: {why}"]}
+    assert page_of(found, LESSON).count(why) == 1
 
 
 @pytest.mark.parametrize("edition", EDITIONS)
